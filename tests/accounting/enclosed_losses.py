@@ -8,23 +8,9 @@ from collections.abc import Callable
 
 from flint import arb
 
-from sordino.core.loss.atomic_pairs import (
-    BoundedRangePair,
-    DiscreteGaussianPair,
-    DiscreteLaplacePair,
-    ExplicitPair,
-    LaplacePair,
-    PoissonLaplacePair,
-    ResponsePair,
-)
+from sordino.core.loss import atomic_pairs as atomic
+from sordino.core.loss import normal_pairs as normal
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair, RandomShiftPair
-from sordino.core.loss.normal_pairs import (
-    GaussianPair,
-    PoissonAddPair,
-    PoissonRemovePair,
-    PoissonReplacePair,
-    WithoutReplacementPair,
-)
 from tests.core.loss import enclosed_pairs as enclosed
 from tests.core.loss.enclosure import Law, Line, Segment, ball, below, normals
 
@@ -42,17 +28,17 @@ def law_of(pair: object, spacing: arb, above: Side) -> Law:
         if type(pair) is kind:
             found = line(pair)
             return found.above(spacing) if above else found.beneath(spacing)
-    if isinstance(pair, ResponsePair):
+    if isinstance(pair, atomic.ResponsePair):
         yes = 1 / (1 + (-ball(pair.epsilon)).exp())
         ends = ((-ball(pair.epsilon), 1 - yes), (ball(pair.epsilon), yes)) if pair.epsilon else ((arb(0), arb(1)),)
         return _atoms(ends, ball(pair.delta), spacing, above)
-    if isinstance(pair, ExplicitPair):
+    if isinstance(pair, atomic.ExplicitPair):
         listed = tuple((ball(loss), ball(mass)) for loss, mass in zip(pair.losses, pair.masses, strict=True) if mass)
         return _atoms(listed, ball(pair.infinite_mass), spacing, above, conditional=False)
     if isinstance(pair, GaussianMixturePair):
         kept, gone = _without_the_rarest(sorted(zip(pair.mus, pair.weights, strict=True)))
         parts = [
-            (w, _still(spacing, above) if mu == 0.0 else law_of(GaussianPair(mu), spacing, above))
+            (w, _still(spacing, above) if mu == 0.0 else law_of(normal.GaussianPair(mu), spacing, above))
             for mu, w in kept
             if w
         ]
@@ -63,7 +49,7 @@ def law_of(pair: object, spacing: arb, above: Side) -> Law:
             (w, composed(factors, spacing, above)) for w, factors in zip(pair.weights, pair.components, strict=True)
         ]
         return _mixed([(w, law) for w, law in parts if w], spacing, above)
-    if isinstance(pair, DiscreteGaussianPair | DiscreteLaplacePair):
+    if isinstance(pair, atomic.DiscreteGaussianPair | atomic.DiscreteLaplacePair):
         return _atoms(*_whole(pair), spacing, above, conditional=False)
     raise NotEnclosed(type(pair).__name__)
 
@@ -106,7 +92,7 @@ def _atoms(listed, infinite: arb, spacing: arb, above: Side, *, conditional: boo
 
 def _whole(pair):
     """Atoms of noise on whole numbers, and what lies far out."""
-    if isinstance(pair, DiscreteGaussianPair):
+    if isinstance(pair, atomic.DiscreteGaussianPair):
         law = enclosed.discrete_gaussian(pair.sigma, pair.shift)
     else:
         law = enclosed.discrete_laplace(pair.rate, pair.shift)
@@ -146,13 +132,13 @@ def _shifted(pair: RandomShiftPair) -> Line:
 
 
 _LINES: dict[type, Callable[..., Line]] = {
-    GaussianPair: lambda pair: enclosed.gaussian(pair.mu),
-    PoissonRemovePair: lambda pair: enclosed.poisson_removed(pair.rate, pair.mu),
-    PoissonAddPair: lambda pair: enclosed.poisson_added(pair.rate, pair.mu),
-    PoissonReplacePair: lambda pair: enclosed.poisson_replaced(pair.rate, pair.mu),
-    WithoutReplacementPair: lambda pair: enclosed.without_replacement(pair.rate, pair.mu),
-    LaplacePair: lambda pair: enclosed.laplace(pair.epsilon),
-    PoissonLaplacePair: lambda pair: enclosed.sampled_laplace(pair.rate, pair.epsilon),
-    BoundedRangePair: lambda pair: enclosed.bounded_range(pair.length),
+    normal.GaussianPair: lambda pair: enclosed.gaussian(pair.mu),
+    normal.PoissonRemovePair: lambda pair: enclosed.poisson_removed(pair.rate, pair.mu),
+    normal.PoissonAddPair: lambda pair: enclosed.poisson_added(pair.rate, pair.mu),
+    normal.PoissonReplacePair: lambda pair: enclosed.poisson_replaced(pair.rate, pair.mu),
+    normal.WithoutReplacementPair: lambda pair: enclosed.without_replacement(pair.rate, pair.mu),
+    atomic.LaplacePair: lambda pair: enclosed.laplace(pair.epsilon),
+    atomic.PoissonLaplacePair: lambda pair: enclosed.sampled_laplace(pair.rate, pair.epsilon),
+    atomic.BoundedRangePair: lambda pair: enclosed.bounded_range(pair.length),
     RandomShiftPair: _shifted,
 }

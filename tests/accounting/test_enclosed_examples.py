@@ -15,16 +15,7 @@ import pytest
 from flint import arb, ctx
 
 from sordino.accounting.evaluate import explain
-from sordino.core.guarantee import (
-    ApproxDP,
-    BoundedRange,
-    GaussianDP,
-    Guarantee,
-    LossDistribution,
-    PureDP,
-    RenyiDP,
-    TotalVariation,
-)
+from sordino.core import guarantee as claims
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
 from sordino.core.spec import read_spec
 from tests.accounting.enclosed_losses import composed, gaussian_mixture_delta
@@ -80,7 +71,7 @@ def gaussian_delta(mu: arb, epsilon: arb) -> arb:
     return normal_tail(epsilon / mu - mu / 2) - epsilon.exp() * normal_tail(epsilon / mu + mu / 2)
 
 
-def renyi_delta(guarantee: RenyiDP, epsilon: arb) -> arb:
+def renyi_delta(guarantee: claims.RenyiDP, epsilon: arb) -> arb:
     """The least over orders of exp((a - 1) (rho - epsilon)) (1 - 1/a)^a / (a - 1): Proposition 12."""
     answers = []
     for order, value in zip(guarantee.orders, guarantee.values, strict=True):
@@ -111,43 +102,43 @@ def bounded_range_delta(width: float, draws: int, epsilon: float) -> arb:
     return exact
 
 
-def enclosed_delta(guarantee: Guarantee, epsilon: float) -> arb | None:
+def enclosed_delta(guarantee: claims.Guarantee, epsilon: float) -> arb | None:
     """delta at an epsilon, or None for a guarantee without a formula."""
     e = arb(epsilon)
-    if isinstance(guarantee, GaussianDP):
+    if isinstance(guarantee, claims.GaussianDP):
         return arb(0) if guarantee.mu == 0.0 else gaussian_delta(arb(guarantee.mu), e)
-    if isinstance(guarantee, RenyiDP):
+    if isinstance(guarantee, claims.RenyiDP):
         return renyi_delta(guarantee, e) + arb(guarantee.failure)
-    if isinstance(guarantee, PureDP):
+    if isinstance(guarantee, claims.PureDP):
         return response_delta(guarantee.value, 0.0, epsilon)
-    if isinstance(guarantee, ApproxDP):
+    if isinstance(guarantee, claims.ApproxDP):
         return response_delta(guarantee.epsilon_value, guarantee.delta_value, epsilon)
-    if isinstance(guarantee, TotalVariation):
+    if isinstance(guarantee, claims.TotalVariation):
         return arb(guarantee.value)
-    if isinstance(guarantee, BoundedRange):
+    if isinstance(guarantee, claims.BoundedRange):
         return bounded_range_delta(guarantee.width, guarantee.draws, epsilon)
-    if isinstance(guarantee, LossDistribution) and _one_mixture(guarantee):
+    if isinstance(guarantee, claims.LossDistribution) and _one_mixture(guarantee):
         return gaussian_mixture_delta(guarantee.factors[0][0], epsilon)
     return None
 
 
-def _one_mixture(guarantee: LossDistribution) -> bool:
+def _one_mixture(guarantee: claims.LossDistribution) -> bool:
     ((pair, uses), *more) = guarantee.factors
     return not more and uses == 1 and isinstance(pair, GaussianMixturePair)
 
 
-def check(guarantee: Guarantee, epsilon: float, delta: float) -> bool:
+def check(guarantee: claims.Guarantee, epsilon: float, delta: float) -> bool:
     """Hold a printed epsilon against balls; answers whether there was a formula."""
     if (found := enclosed_delta(guarantee, epsilon)) is None:
         return False
     # Some numbers of the guarantee are rounded decimals: a hair.
     assert bool(found <= arb(delta) * (1 + arb("1e-12")))
-    if isinstance(guarantee, GaussianDP):
+    if isinstance(guarantee, claims.GaussianDP):
         assert bool(enclosed_delta(guarantee, epsilon * (1.0 - 1e-6)) > arb(delta))
     return True
 
 
-def enclosed(guarantee: LossDistribution, epsilon: float, delta: float) -> tuple[float, float]:
+def enclosed(guarantee: claims.LossDistribution, epsilon: float, delta: float) -> tuple[float, float]:
     """Two numbers with the epsilon of a composition between them."""
     ctx.prec = 160
     spacing = arb(epsilon) / 1000
@@ -174,7 +165,7 @@ def test_a_printed_epsilon_holds_in_ball_arithmetic(path: Path) -> None:
     if check(guarantee, printed, delta):
         assert path.stem not in OMITTED
     elif path.stem not in OMITTED:
-        assert isinstance(guarantee, LossDistribution), "neither enclosed nor listed with a reason"
+        assert isinstance(guarantee, claims.LossDistribution), "neither enclosed nor listed with a reason"
         if path.stem in UPPER_ONLY:
             ctx.prec = 160
             assert composed(guarantee.factors, arb(printed) / 1000, True).curve().epsilon(delta, True) <= printed
@@ -196,7 +187,7 @@ def test_a_printed_epsilon_that_is_too_small_is_caught() -> None:
         found = explain(read_spec(ROOT / "examples" / "specs" / f"{name}.json"), delta)
         assert found.tightest is not None
         guarantee = found.tightest.guarantee
-        if isinstance(guarantee, LossDistribution):
+        if isinstance(guarantee, claims.LossDistribution):
             assert enclosed(guarantee, found.epsilon, delta)[0] > 0.98 * found.epsilon
         else:
             with pytest.raises(AssertionError):

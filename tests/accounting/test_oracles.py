@@ -46,11 +46,7 @@ SINGLE = [
 
 @pytest.mark.parametrize(
     ("pair", "build", "count"),
-    [
-        *SAMPLED,
-        *((*one, 1) for one in SINGLE),
-        *(pytest.param(*one, 30, marks=pytest.mark.slow) for one in SINGLE),
-    ],
+    [*SAMPLED, *((*one, 1) for one in SINGLE), *(pytest.param(*one, 30, marks=pytest.mark.slow) for one in SINGLE)],
 )
 def test_brackets_overlap_those_of_dp_accounting(pair, build, count):
     # A mixture of shifts is coarser than the others: theirs takes four seconds at 1e-3, and is known to .002 here.

@@ -70,10 +70,7 @@ _LARGE_TREE = {
 }
 
 VIOLATIONS: dict[str, list[Change]] = {
-    "atoms": [
-        {"algorithm.noise.scale": 10_000.0},
-        {"algorithm.sensitivity": 10_000.0, "algorithm.noise.scale": 100.0},
-    ],
+    "atoms": [{"algorithm.noise.scale": 10_000.0}, {"algorithm.sensitivity": 10_000.0, "algorithm.noise.scale": 100.0}],
     "batch size": [{"algorithm.batch": {"scheme": "without-replacement", "size": 1}}],
     "bounded drift": [dict.fromkeys(("problem.drift_bound", *_UNBOUNDED)) | {"problem.gradient_sensitivity": 1.0}],
     "certified gradient_sensitivity": [_UNCERTIFIED],

@@ -21,13 +21,7 @@ def asked(target: str, ledger: Ledger) -> PrivateLinearRegression:
         intercept=True,
     )
     return PrivateLinearRegression(
-        epsilon=0.3,
-        delta=1e-6,
-        relation="replace-one",
-        schema=schema,
-        method="ridge",
-        ledger=ledger,
-        random_state=1,
+        epsilon=0.3, delta=1e-6, relation="replace-one", schema=schema, method="ridge", ledger=ledger, random_state=1
     )
 
 

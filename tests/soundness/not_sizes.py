@@ -2,9 +2,7 @@
 
 # Reason -> module -> names.
 _REASONS: dict[str, dict[str, str]] = {
-    "of a file's text; a larger one is refused": {
-        "core.spec.document": "LARGEST_FILE LARGEST_INTEGER",
-    },
+    "of a file's text; a larger one is refused": {"core.spec.document": "LARGEST_FILE LARGEST_INTEGER"},
     "how long a search goes on: any point it ends at is valid": {
         "accounting.calibration": "_REACH _ROUNDS",
         "core.loss.mixture_pairs": "_STEPS",
@@ -36,9 +34,7 @@ _REASONS: dict[str, dict[str, str]] = {
         "core.loss.convolve": "LOG_OUTSIDE",
         "core.loss.mixture_pairs": "_REACH",
     },
-    "an order; compared on both sides of it": {
-        "accounting.bounds.renyi": "LARGEST_REMOVAL LARGEST_SUBSET_ORDER",
-    },
+    "an order; compared on both sides of it": {"accounting.bounds.renyi": "LARGEST_REMOVAL LARGEST_SUBSET_ORDER"},
     "an epsilon, refused beyond": {
         "accounting.theorems.posterior": "_LARGEST_EPSILON",
         "accounting.theorems.mechanisms": "_LARGEST_EPSILON",

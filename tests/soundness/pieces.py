@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from sordino.core.bound import View
 from sordino.core.spec import Spec
@@ -24,6 +25,26 @@ def direction(rng: np.random.Generator, dim: int) -> np.ndarray:
     """A uniform unit vector."""
     vector = rng.standard_normal(dim)
     return vector / np.linalg.norm(vector)
+
+
+def described(algorithm: Json, relation: str = "replace-one", view: str = "all-iterates", **more: Json) -> Spec:
+    return Spec.from_dict({"algorithm": algorithm, "relation": relation, "view": view, **more})
+
+
+def laplace_below(x: np.ndarray) -> np.ndarray:
+    """P(noise < x) for Laplace noise of scale 1."""
+    tail = np.exp(-np.abs(x)) / 2
+    return np.where(x < 0, tail, 1 - tail)
+
+
+def between(below: np.ndarray) -> np.ndarray:
+    """Probabilities of the cells between cuts and of the two tails, from those below the cuts."""
+    return np.diff(np.concatenate([[0.0], below, [1.0]]))
+
+
+def toeplitz(column: np.ndarray, steps: int) -> np.ndarray:
+    """The lower triangular matrix of so many steps whose first column begins so."""
+    return linalg.toeplitz(np.pad(column, (0, steps - len(column))), np.zeros(steps))
 
 
 def chain_run(

@@ -1,17 +1,15 @@
 """Writes docs/explanation/soundness.md: for each theorem, quantiles of its bound over the exact value.
 
 `python -m tests.soundness.quantiles --instances 19 --write docs/explanation/soundness.md` writes it. All 55 instances
-of every kind take a few hours of one core: `--workers` spreads them over processes, and `--keep` names a file of
-finished instances, one a line, from which an interrupted run resumes.
+of every kind take a few hours of one core: `--workers` spreads them over processes.
 """
 
 import argparse
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -106,18 +104,11 @@ def compared(job: Job) -> tuple[Job, list[Comparison]]:
     return job, [*compare(instance), *epsilons(instance, DELTA)]
 
 
-def gather(
-    seeds: Iterable[int], names: Iterable[str] | None = None, keep: Path | None = None, workers: int = 1
-) -> Found:
+def gather(seeds: Iterable[int], names: Iterable[str] | None = None, workers: int = 1) -> Found:
     """Compare every theorem with the truth on the instances with these numbers, of every generator or the named."""
     chosen, generators = tuple(seeds), generator_names() if names is None else tuple(names)
     wanted = list(product(generators, chosen))
-    known = _kept(keep)
-    for job, found in _answers([job for job in wanted if job not in known], workers):
-        known[job] = found
-        if keep is not None:
-            with keep.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps([*job, [astuple(one) for one in found]]) + "\n")
+    known = dict(_answers(wanted, workers))
     by_theorem: dict[str, list[list[Comparison]]] = defaultdict(list)
     for job in wanted:
         split: dict[str, list[Comparison]] = defaultdict(list)
@@ -126,13 +117,6 @@ def gather(
         for theorem, found in split.items():
             by_theorem[theorem].append(found)
     return Found(len(generators), len(wanted), dict(by_theorem))
-
-
-def _kept(keep: Path | None) -> dict[Job, list[Comparison]]:
-    if keep is None or not keep.is_file():
-        return {}
-    rows = (json.loads(line) for line in keep.read_text(encoding="utf-8").splitlines())
-    return {(name, seed): [Comparison(*one) for one in found] for name, seed, found in rows}
 
 
 def _answers(jobs: list[Job], workers: int) -> Iterator[tuple[Job, list[Comparison]]]:
@@ -194,10 +178,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--write", type=Path, required=True, help="write the page here")
     every = [*EVERY_RUN, *MANY]
     parser.add_argument("--instances", type=int, default=len(EVERY_RUN), help=f"of every kind, up to {len(every)}")
-    parser.add_argument("--keep", type=Path, help="a file that holds finished instances")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
-    found = gather(every[: options.instances], None, options.keep, options.workers)
+    found = gather(every[: options.instances], None, options.workers)
     options.write.write_text(page(found), encoding="utf-8")
 
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from sordino.accounting.evaluate import theorems
-from tests.soundness import quantiles, registry
+from tests.soundness import quantiles
 from tests.soundness.compare import Comparison
 from tests.soundness.thresholds import THRESHOLDS
 
@@ -20,16 +19,6 @@ def test_a_page_lists_every_theorem_met_with_its_quantiles() -> None:
     rows = [line for line in page.partition("## Sizes")[0].splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == sorted(found.by_theorem)
     assert all(len(row.split("|")) == 4 + len(quantiles.MEASURES) for row in rows)
-
-
-def test_instances_that_were_kept_are_not_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep = tmp_path / "kept.jsonl"
-    whole = quantiles.gather(range(2), ["full-replace-one-all-iterates"])
-    quantiles.gather(range(1), ["full-replace-one-all-iterates"], keep)
-    drawn: list[quantiles.Job] = []
-    monkeypatch.setattr(quantiles, "draw", lambda *job: drawn.append(job) or registry.draw(*job))
-    assert quantiles.page(quantiles.gather(range(2), ["full-replace-one-all-iterates"], keep)) == quantiles.page(whole)
-    assert drawn == [("full-replace-one-all-iterates", 1)]
 
 
 def test_a_violation_is_counted_on_the_page_and_negligible_values_have_no_ratio() -> None:

@@ -9,19 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sordino.accounting.evaluate import Explanation, explain
+from sordino.core import spec as specs
 from sordino.core import validate
 from sordino.core.gaussian import least_whole
 from sordino.core.guarantee import check_delta
-from sordino.core.spec import (
-    ClippingKind,
-    MatrixMechanism,
-    NoisedAnswer,
-    NoisedSums,
-    NoisyGradient,
-    Schedule,
-    Scheme,
-    Spec,
-)
 from sordino.core.spec.problem import ConstantSchedule, ListSchedule, PolynomialSchedule, Scheduled
 from sordino.core.validate import InputError
 
@@ -32,25 +23,25 @@ class Knob:
 
     name: str  # the word on the command line
     whole: bool  # whether it is a whole number
-    private_upwards: Callable[[Spec], bool]  # whether larger values are more private on the given spec
-    value: Callable[[Spec], float]  # its present value; raises InputError where the spec has no such knob
-    turned: Callable[[Spec, float], Spec]  # the spec with the knob at another value
-    limit: Callable[[Spec], float | None]  # the largest value allowed, if any
+    private_upwards: Callable[[specs.Spec], bool]  # whether larger values are more private on the given spec
+    value: Callable[[specs.Spec], float]  # its present value; raises InputError where the spec has no such knob
+    turned: Callable[[specs.Spec, float], specs.Spec]  # the spec with the knob at another value
+    limit: Callable[[specs.Spec], float | None]  # the largest value allowed, if any
 
 
 def _refused(knob: str, why: str) -> InputError:
     return InputError(f"{knob} cannot be calibrated for this run: {why}. Choose another knob.")
 
 
-def _noise_path(spec: Spec) -> tuple[str, Schedule | float]:
-    if isinstance(spec.algorithm, NoisyGradient | NoisedAnswer):
+def _noise_path(spec: specs.Spec) -> tuple[str, specs.Schedule | float]:
+    if isinstance(spec.algorithm, specs.NoisyGradient | specs.NoisedAnswer):
         return "algorithm.noise.scale", spec.algorithm.noise.scale
-    if isinstance(spec.algorithm, NoisedSums | MatrixMechanism):
+    if isinstance(spec.algorithm, specs.NoisedSums | specs.MatrixMechanism):
         return "algorithm.noise_multiplier", spec.algorithm.noise_multiplier
     raise _refused("noise", "the algorithm adds no noise of its own step by step")
 
 
-def _turn_noise(spec: Spec, value: float) -> Spec:
+def _turn_noise(spec: specs.Spec, value: float) -> specs.Spec:
     """The whole schedule is scaled; a list is known by its first value."""
     path, schedule = _noise_path(spec)
     match schedule:
@@ -65,18 +56,18 @@ def _turn_noise(spec: Spec, value: float) -> Spec:
     return spec.with_values({path: Scheduled().write(schedule)})
 
 
-def _noise(spec: Spec) -> float:
+def _noise(spec: specs.Spec) -> float:
     schedule = _noise_path(spec)[1]
-    if not isinstance(schedule, Schedule):
+    if not isinstance(schedule, specs.Schedule):
         return float(schedule)
     return schedule.entries[0] if isinstance(schedule, ListSchedule) else float(schedule.values(1)[0])
 
 
-def _steps(spec: Spec) -> float:
+def _steps(spec: specs.Spec) -> float:
     chain = spec.algorithm
-    if isinstance(chain, NoisyGradient):
+    if isinstance(chain, specs.NoisyGradient):
         numbers, steps = (chain.step_size, chain.noise.scale), chain.steps
-    elif isinstance(chain, NoisedSums):
+    elif isinstance(chain, specs.NoisedSums):
         numbers, steps = (chain.noise_multiplier, *(value for _, value in chain.options)), chain.rounds
     else:
         raise _refused("steps", "the algorithm has no steps")
@@ -85,24 +76,24 @@ def _steps(spec: Spec) -> float:
     return steps
 
 
-def _turn_steps(spec: Spec, value: float) -> Spec:
-    key = "rounds" if isinstance(spec.algorithm, NoisedSums) else "steps"
+def _turn_steps(spec: specs.Spec, value: float) -> specs.Spec:
+    key = "rounds" if isinstance(spec.algorithm, specs.NoisedSums) else "steps"
     return spec.with_values({f"algorithm.{key}": round(value)})
 
 
-def _batch_path(spec: Spec) -> tuple[str, int]:
-    if isinstance(spec.algorithm, NoisyGradient) and spec.algorithm.batch.scheme != Scheme.FULL:
+def _batch_path(spec: specs.Spec) -> tuple[str, int]:
+    if isinstance(spec.algorithm, specs.NoisyGradient) and spec.algorithm.batch.scheme != specs.Scheme.FULL:
         return "algorithm.batch.size", spec.algorithm.divisor(spec.n)
-    if isinstance(spec.algorithm, NoisedSums) and spec.algorithm.sampling.size is not None:
+    if isinstance(spec.algorithm, specs.NoisedSums) and spec.algorithm.sampling.size is not None:
         return "algorithm.sampling.size", spec.algorithm.sampling.size
     raise _refused("batch", "the batch is the whole dataset or absent")
 
 
-def _clip(spec: Spec) -> float:
+def _clip(spec: specs.Spec) -> float:
     chain = spec.algorithm
-    if not isinstance(chain, NoisyGradient) or chain.clipping is None:
+    if not isinstance(chain, specs.NoisyGradient) or chain.clipping is None:
         raise _refused("clip", "the noise is relative to the clip, or nothing is clipped")
-    if chain.clipping.kind is ClippingKind.FEATURE:
+    if chain.clipping.kind is specs.ClippingKind.FEATURE:
         raise _refused("clip", "features are clipped, which does not bound the gradient")
     for name, implied in (("gradient_bound", chain.clipping.bound), ("gradient_sensitivity", 2 * chain.clipping.bound)):
         declared = getattr(spec.problem, name)
@@ -123,10 +114,10 @@ KNOBS = {
         Knob(
             "batch",
             True,
-            lambda spec: isinstance(spec.algorithm, NoisyGradient),
+            lambda spec: isinstance(spec.algorithm, specs.NoisyGradient),
             lambda spec: _batch_path(spec)[1],
             lambda spec, value: spec.with_values({_batch_path(spec)[0]: round(value)}),
-            lambda spec: spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n,
+            lambda spec: spec.algorithm.records if isinstance(spec.algorithm, specs.NoisedSums) else spec.n,
         ),
         Knob(
             "clip",
@@ -168,12 +159,12 @@ class Calibration:
     explanation: Explanation
 
     @property
-    def spec(self) -> Spec:
+    def spec(self) -> specs.Spec:
         """The run that meets the target."""
         return self.explanation.spec
 
 
-def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibration:
+def calibrate(spec: specs.Spec, epsilon: float, delta: float, over: str) -> Calibration:
     """Find the least private value of a knob that still meets the target.
 
     Args:
@@ -216,7 +207,9 @@ def _unreachable(knob: Knob, target: float, value: float, reached: float) -> Inp
     )
 
 
-def _real_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at: Callable[[float], float]) -> float:
+def _real_search(
+    knob: Knob, spec: specs.Spec, start: float, target: float, epsilon_at: Callable[[float], float]
+) -> float:
     """Bracket the crossing by doubling, then close in with a safeguarded secant on log-log axes."""
     outwards = 2.0 if knob.private_upwards(spec) else 0.5
 
@@ -262,7 +255,9 @@ def _between(good: float, good_gap: float, bad: float, bad_gap: float) -> float:
     return math.exp(math.log(bad) + share * (math.log(good) - math.log(bad)))
 
 
-def _whole_search(knob: Knob, spec: Spec, _start: float, target: float, epsilon_at: Callable[[float], float]) -> float:
+def _whole_search(
+    knob: Knob, spec: specs.Spec, _start: float, target: float, epsilon_at: Callable[[float], float]
+) -> float:
     """Bisection over whole numbers between 1 and the knob's limit."""
     limit, upwards = knob.limit(spec), knob.private_upwards(spec)
     low, high = 1, round(limit if limit is not None else 1e9)

@@ -95,9 +95,7 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
     match guarantee:
         case LossDistribution():
             return guarantee
-        case GaussianDP(mu=0.0):
-            return LossDistribution(())
-        case BoundedRange(width=0.0):
+        case GaussianDP(mu=0.0) | BoundedRange(width=0.0):
             return LossDistribution(())
         case GaussianDP(mu=mu):
             pair = GaussianPair(mu)

@@ -222,11 +222,7 @@ LARGEST_RATIO = 1e9  # beyond this a step hides nothing, and sums of squares wou
 
 
 def at_most(
-    name: str,
-    statement: str,
-    value: Callable[[Spec], float | None],
-    reason: str,
-    limit: float = LARGEST_RATIO,
+    name: str, statement: str, value: Callable[[Spec], float | None], reason: str, limit: float = LARGEST_RATIO
 ) -> Assumption:
     """A number of the run is at most a limit, or the run has none.
 

@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from sordino.accounting.bounds import solver
 from sordino.accounting.bounds.closed_forms import position_shifts
-from sordino.accounting.bounds.solver import (
-    minorant_energies,
-    minorant_energy,
-    optimal_shift,
-    optimal_shift_bounded,
-    optimal_shifts,
-)
 
 INSTANCES = 500
 
@@ -54,13 +48,13 @@ def test_it_agrees_with_a_generic_solver_on_random_instances() -> None:
     generator = np.random.default_rng(11)
     for _ in range(INSTANCES):
         c, s, tau, start = instance(generator)
-        assert optimal_shift(c, s, tau, start) == pytest.approx(quadratic_programme(c, s, tau, start), rel=1e-8)
+        assert solver.optimal_shift(c, s, tau, start) == pytest.approx(quadratic_programme(c, s, tau, start), rel=1e-8)
 
 
 @pytest.mark.parametrize("contraction", [0.0, 1e-200, 0.5, 0.999, 1.0, 1.001, 2.0, 1e5])
 def test_long_runs_neither_underflow_nor_overflow(contraction: float) -> None:
     steps = 20_000
-    mu = optimal_shift(np.full(steps, contraction), 0.3, 2.0)
+    mu = solver.optimal_shift(np.full(steps, contraction), 0.3, 2.0)
     expanding = 0.15 * math.sqrt(steps)
     geometric = 0.15 * math.sqrt((1 + contraction) / (1 - contraction)) if contraction < 1 else expanding
     assert mu == pytest.approx(geometric, rel=1e-8)
@@ -69,12 +63,12 @@ def test_long_runs_neither_underflow_nor_overflow(contraction: float) -> None:
 def test_pooling_row_by_row_in_lockstep_and_by_logarithms_is_the_same() -> None:
     generator = np.random.default_rng(15)
     scales, ratios = generator.uniform(-40, 40, (300, 12)), generator.uniform(0, 1, (300, 12))
-    one_by_one = [minorant_energy(scales[row], ratios[row]) for row in range(300)]
-    assert minorant_energies(scales, ratios) == pytest.approx(one_by_one, rel=1e-12)
+    one_by_one = [solver.minorant_energy(scales[row], ratios[row]) for row in range(300)]
+    assert solver.minorant_energies(scales, ratios) == pytest.approx(one_by_one, rel=1e-12)
     # A last segment that is far larger, with a slope that pools with nothing, forces the logarithmic route.
     wide = np.concatenate([scales, np.full((300, 1), -1000.0)], axis=1)
     apart = np.concatenate([ratios, np.ones((300, 1))], axis=1)
-    assert [minorant_energy(wide[row], apart[row]) for row in range(300)] == pytest.approx(
+    assert [solver.minorant_energy(wide[row], apart[row]) for row in range(300)] == pytest.approx(
         [energy + 1.0 for energy in one_by_one], rel=1e-12
     )
 
@@ -84,12 +78,12 @@ def test_many_patterns_at_once_are_the_patterns_one_by_one() -> None:
     for runs, steps in ((200, 7), (3, 40)):
         c, tau = generator.uniform(0.3, 1.3, steps), generator.uniform(0.3, 3.0, steps)
         moves = generator.uniform(0, 1, (runs, steps)) * (generator.random((runs, steps)) < 0.4)
-        expected = [optimal_shift(c, row, tau) for row in moves]
-        assert optimal_shifts(c, moves, tau) == pytest.approx(expected, rel=1e-12)
+        expected = [solver.optimal_shift(c, row, tau) for row in moves]
+        assert solver.optimal_shifts(c, moves, tau) == pytest.approx(expected, rel=1e-12)
         rows = np.broadcast_to(c, moves.shape), np.broadcast_to(tau, moves.shape)
-        assert optimal_shifts(rows[0], moves, rows[1]) == pytest.approx(expected, rel=1e-12)
-        assert optimal_shifts(0.9, moves, 2.0) == pytest.approx(
-            [optimal_shift(0.9, row, 2.0) for row in moves], rel=1e-12
+        assert solver.optimal_shifts(rows[0], moves, rows[1]) == pytest.approx(expected, rel=1e-12)
+        assert solver.optimal_shifts(0.9, moves, 2.0) == pytest.approx(
+            [solver.optimal_shift(0.9, row, 2.0) for row in moves], rel=1e-12
         )
 
 
@@ -105,13 +99,13 @@ def test_all_positions_at_once_are_the_positions_one_by_one(shrink: float) -> No
         for position in range(len(every)):
             moves = np.zeros(steps)
             moves[position::period] = s[position::period]
-            assert every[position] == pytest.approx(optimal_shift(c, moves, tau), rel=1e-9, abs=1e-100)
+            assert every[position] == pytest.approx(solver.optimal_shift(c, moves, tau), rel=1e-9, abs=1e-100)
 
 
 def test_a_diameter_helps_exactly_as_much_as_the_best_starting_time() -> None:
     generator = np.random.default_rng(18)
     for _ in range(50):
-        c, s, tau, start = instance(generator)
+        c, s, tau, _ = instance(generator)
         diameter = float(generator.uniform(0.1, 3.0))
-        tried = [optimal_shift(c[t:], s[t:], tau[t:], diameter) for t in range(len(c))]
-        assert optimal_shift_bounded(c, s, tau, diameter, start) == min(optimal_shift(c, s, tau, start), *tried)
+        tried = [solver.optimal_shift(c[t:], s[t:], tau[t:], diameter) for t in range(len(c))]
+        assert solver.optimal_shift_bounded(c, s, tau, diameter) == min(solver.optimal_shift(c, s, tau), *tried)

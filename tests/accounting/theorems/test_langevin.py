@@ -101,15 +101,14 @@ def monotone_constant(a: float, smooth: float, step: float, steps: int) -> float
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ((1.0, 1.0, 0.02), (7.92, 7.92, 25.41, 36.49)),
-        ((0.1, 1.0, 0.02), (79.92, 88.73, 2065, 2157)),
-        ((10.0, 10.0, 0.02), (0.72, 0.72, 11.86, 19.75)),
+        ((1.0, 1.0, 0.02), (7.92, 7.92, 25.41)),
+        ((0.1, 1.0, 0.02), (79.92, 88.73, 2065)),
+        ((10.0, 10.0, 0.02), (0.72, 0.72, 11.86)),
     ],
 )
 def test_the_reference_values_of_section_five(given, expected):
     run = spec(*given)
-    repaired = girsanov.last_iterate_constant(1, 1, *given, extra=2)
-    found = (constant(drift_bounded, run), monotone_constant(*given, STEPS), constant(last_iterate, run), repaired)
+    found = (constant(drift_bounded, run), monotone_constant(*given, STEPS), constant(last_iterate, run))
     assert found == pytest.approx(expected, rel=5e-4)
 
 
@@ -197,12 +196,7 @@ def programmed(steps: int, rho: float, bounded: float, c: float, s: float, point
 # Steps, rho, 2 eta v, c, s: cases in which neither line alone is the best.
 @pytest.mark.parametrize(
     ("steps", "rho", "bounded", "c", "s"),
-    [
-        (139, 0.94, 1.0, 0.99, 0.43),
-        (400, 0.95, 1.0, 1.02, 0.3),
-        (400, 0.97, 0.5, 1.0, 0.2),
-        (250, 0.9, 1.0, 1.05, 0.4),
-    ],
+    [(139, 0.94, 1.0, 0.99, 0.43), (400, 0.95, 1.0, 1.02, 0.3), (400, 0.97, 0.5, 1.0, 0.2), (250, 0.9, 1.0, 1.05, 0.4)],
 )
 def test_changes_between_the_lines_agree_with_dynamic_programming(steps, rho, bounded, c, s):
     given = lines(steps, (rho, bounded), (c, s))

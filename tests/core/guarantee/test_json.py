@@ -8,17 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino.core.loss.allocation  # noqa: F401  (registers its pairs)
-from sordino.core.bound import (
-    GRADIENT_BOUND,
-    Bound,
-    Certificate,
-    Citation,
-    Evidence,
-    Relation,
-    Status,
-    View,
-    bibliography,
-)
+from sordino.core import bound as claims
 from sordino.core.guarantee import KINDS, GaussianDP, LossDistribution, RenyiDP, guarantee_from_dict
 from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePair
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
@@ -43,10 +33,7 @@ ARGUMENTS = {
 }
 PAIRS = {kind: st.builds(PAIR_KINDS.table[kind], *arguments) for kind, arguments in ARGUMENTS.items()}
 PAIRS["explicit"] = st.sampled_from(
-    [
-        ExplicitPair((-0.1, 1 / 3), (0.25, 0.75), 0.0),
-        ExplicitPair((0.1,), (0.9,), 0.1, (0.2, 0.3), (0.5, 0.25), 0.25),
-    ]
+    [ExplicitPair((-0.1, 1 / 3), (0.25, 0.75), 0.0), ExplicitPair((0.1,), (0.9,), 0.1, (0.2, 0.3), (0.5, 0.25), 0.25)]
 )
 PAIRS["gaussian-mixture"] = st.builds(
     lambda a, b, weight: GaussianMixturePair((weight, 1 - weight), (a, b)), positive, positive, unit
@@ -141,10 +128,10 @@ def test_impossible_pairs_and_counts_are_refused(kind, arguments):
 
 
 def test_a_bound_round_trips_and_knows_its_weakest_evidence():
-    strong = Certificate(GRADIENT_BOUND, 1.0, Evidence.PROVED, "clipped")
-    weak = Certificate(GRADIENT_BOUND, 2.0, Evidence.DECLARED, "stated")
-    citation = Citation(next(iter(bibliography())), "Theorem 1")
-    claim = (Relation.REPLACE_ONE, View.ALL_ITERATES, (strong, weak), "composition.gaussian", citation)
-    bound = Bound(GaussianDP(0.3), *claim, Status.AS_STATED)
-    assert Bound.from_dict(json.loads(json.dumps(bound.to_dict()))) == bound
-    assert bound.evidence is Evidence.DECLARED
+    strong = claims.Certificate(claims.GRADIENT_BOUND, 1.0, claims.Evidence.PROVED, "clipped")
+    weak = claims.Certificate(claims.GRADIENT_BOUND, 2.0, claims.Evidence.DECLARED, "stated")
+    citation = claims.Citation(next(iter(claims.bibliography())), "Theorem 1")
+    claim = (claims.Relation.REPLACE_ONE, claims.View.ALL_ITERATES, (strong, weak), "composition.gaussian", citation)
+    bound = claims.Bound(GaussianDP(0.3), *claim, claims.Status.AS_STATED)
+    assert claims.Bound.from_dict(json.loads(json.dumps(bound.to_dict()))) == bound
+    assert bound.evidence is claims.Evidence.DECLARED

@@ -6,26 +6,20 @@ import numpy as np
 import pytest
 
 from sordino.core.guarantee import GaussianDP, LossDistribution
+from sordino.core.loss import normal_pairs as normal
 from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
-from sordino.core.loss.normal_pairs import (
-    GaussianPair,
-    PoissonAddPair,
-    PoissonRemovePair,
-    PoissonReplacePair,
-    WithoutReplacementPair,
-)
 
-GOLDEN = LossDistribution(((PoissonRemovePair(0.01, 1.0), 1000),))
+GOLDEN = LossDistribution(((normal.PoissonRemovePair(0.01, 1.0), 1000),))
 
 
 # fmt: off
 CASES = [
-    (PoissonRemovePair(0.01, 1.0), 10**6, 1e-5), (PoissonReplacePair(0.01, 1.0), 10**6, 1e-5),
-    (WithoutReplacementPair(0.01, 1.0), 1000, 1e-5), (WithoutReplacementPair(1e-3, 0.5), 10**6, 1e-6),
-    (PoissonRemovePair(1e-3, 2.0), 2000, 1e-6), (PoissonRemovePair(0.2, 0.5), 100, 1e-9),
-    (PoissonReplacePair(1e-4, 1.0), 10**5, 1e-5), (PoissonRemovePair(1e-3, 5.0), 1000, 1e-5),
-    (PoissonRemovePair(0.5, 0.01), 10**6, 1e-5), (LaplacePair(0.1), 1000, 1e-6),
-    (ResponsePair(0.05, 0.0), 10**4, 1e-6), (GaussianPair(0.01), 10**6, 1e-7),
+    (normal.PoissonRemovePair(0.01, 1.0), 10**6, 1e-5), (normal.PoissonReplacePair(0.01, 1.0), 10**6, 1e-5),
+    (normal.WithoutReplacementPair(0.01, 1.0), 1000, 1e-5), (normal.WithoutReplacementPair(1e-3, 0.5), 10**6, 1e-6),
+    (normal.PoissonRemovePair(1e-3, 2.0), 2000, 1e-6), (normal.PoissonRemovePair(0.2, 0.5), 100, 1e-9),
+    (normal.PoissonReplacePair(1e-4, 1.0), 10**5, 1e-5), (normal.PoissonRemovePair(1e-3, 5.0), 1000, 1e-5),
+    (normal.PoissonRemovePair(0.5, 0.01), 10**6, 1e-5), (LaplacePair(0.1), 1000, 1e-6),
+    (ResponsePair(0.05, 0.0), 10**4, 1e-6), (normal.GaussianPair(0.01), 10**6, 1e-7),
 ]
 # fmt: on
 
@@ -40,14 +34,14 @@ def test_epsilon_is_known_to_a_thousandth(pair, count, delta):
 
 def test_many_gaussian_steps_without_the_shortcut_agree_with_it():
     """The Poisson pair at a rate next to 1 is nearly a Gaussian: a long composition stays consistent."""
-    sampled = LossDistribution(((PoissonRemovePair(1 - 1e-12, 0.01), 10**6),)).epsilon_bracket(1e-5)
+    sampled = LossDistribution(((normal.PoissonRemovePair(1 - 1e-12, 0.01), 10**6),)).epsilon_bracket(1e-5)
     exact = GaussianDP(10.0).epsilon(1e-5)
     assert sampled.low <= exact * (1 + 1e-6)
     assert sampled.high >= exact * (1 - 1e-6)
 
 
 def test_gaussians_merge_exactly_whatever_their_split():
-    merged = LossDistribution(((GaussianPair(0.3), 16), (GaussianPair(0.5), 4)))
+    merged = LossDistribution(((normal.GaussianPair(0.3), 16), (normal.GaussianPair(0.5), 4)))
     exact = GaussianDP(math.sqrt(16 * 0.09 + 4 * 0.25))
     assert merged.epsilon(1e-5) == pytest.approx(exact.epsilon(1e-5), rel=1e-12)
     assert merged.epsilon_bracket(1e-5).relative_width < 1e-10
@@ -65,8 +59,8 @@ def test_the_curve_is_an_upper_bound_at_every_point():
 
 def test_both_orders_of_a_pair_are_covered():
     """Adding and removing give one guarantee, whichever of the two pairs describes it."""
-    for pair in (PoissonRemovePair(0.3, 2.0), PoissonAddPair(0.3, 2.0)):
+    for pair in (normal.PoissonRemovePair(0.3, 2.0), normal.PoissonAddPair(0.3, 2.0)):
         assert pair.reversed().reversed() == pair
-    remove = LossDistribution(((PoissonRemovePair(0.3, 2.0), 2),)).epsilon_bracket(1e-4)
-    add = LossDistribution(((PoissonAddPair(0.3, 2.0), 2),)).epsilon_bracket(1e-4)
+    remove = LossDistribution(((normal.PoissonRemovePair(0.3, 2.0), 2),)).epsilon_bracket(1e-4)
+    add = LossDistribution(((normal.PoissonAddPair(0.3, 2.0), 2),)).epsilon_bracket(1e-4)
     assert remove == add

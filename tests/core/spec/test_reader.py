@@ -8,28 +8,15 @@ from typing import Any
 import pytest
 
 from sordino.core import bound as constants
+from sordino.core import spec as specs
 from sordino.core.bound import Certificate, Evidence, Relation, View
-from sordino.core.spec import (
-    Batch,
-    Clipping,
-    ClippingKind,
-    Composite,
-    ConstantSchedule,
-    GaussianNoise,
-    NoisyGradient,
-    PointStart,
-    Problem,
-    Scheme,
-    Spec,
-    StableNoise,
-)
 from sordino.core.validate import InputError
 
 SPECS = Path(__file__).parents[3] / "examples" / "specs"
 
 
-def example(name: str) -> Spec:
-    return Spec.from_json((SPECS / f"{name}.json").read_text(encoding="utf-8"))
+def example(name: str) -> specs.Spec:
+    return specs.Spec.from_json((SPECS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 # Changes of the named example (" | " between values, " & " between keys), and the key that is refused: the changed one,
@@ -173,15 +160,15 @@ def test_null_and_absent_mean_the_same() -> None:
     spelled_out["algorithm"] |= {"projection": None, "start": None, "chains": None, "keep": None}
     spelled_out["algorithm"]["batch"]["rate"] = None
     spelled_out["problem"] |= {"regulariser": None, "drift_bound": None}
-    assert Spec.from_dict(spelled_out) == Spec.from_dict(document)
-    assert Spec.from_dict(spelled_out).to_dict() == document
+    assert specs.Spec.from_dict(spelled_out) == specs.Spec.from_dict(document)
+    assert specs.Spec.from_dict(spelled_out).to_dict() == document
 
 
 def test_defaults() -> None:
     chain = example("golden-poisson").algorithm
-    assert isinstance(chain, NoisyGradient)
-    assert (chain.start, chain.chains, chain.keep) == (PointStart(), 1, None)
-    assert chain.clipping == Clipping(ClippingKind.NORM, 1.0, None)
+    assert isinstance(chain, specs.NoisyGradient)
+    assert (chain.start, chain.chains, chain.keep) == (specs.PointStart(), 1, None)
+    assert chain.clipping == specs.Clipping(specs.ClippingKind.NORM, 1.0, None)
 
 
 def test_a_plain_number_is_declared_and_written_back_plain() -> None:
@@ -206,12 +193,12 @@ def test_a_stated_constant_keeps_its_evidence(private: bool) -> None:
 
 
 def test_a_spec_built_in_python_equals_the_one_read() -> None:
-    built = Spec(
-        algorithm=NoisyGradient(
+    built = specs.Spec(
+        algorithm=specs.NoisyGradient(
             steps=1000,
-            step_size=ConstantSchedule(0.02),
-            noise=GaussianNoise(ConstantSchedule(0.004)),
-            batch=Batch(Scheme.CYCLIC, 100),
+            step_size=specs.ConstantSchedule(0.02),
+            noise=specs.GaussianNoise(specs.ConstantSchedule(0.004)),
+            batch=specs.Batch(specs.Scheme.CYCLIC, 100),
         ),
         problem=example("cyclic-last-iterate").problem,
         relation=Relation.REPLACE_ONE,
@@ -224,19 +211,19 @@ def test_a_spec_built_in_python_equals_the_one_read() -> None:
 
 def test_a_section_built_in_python_is_checked_too() -> None:
     with pytest.raises(InputError, match="size"):
-        Batch(Scheme.CYCLIC)
+        specs.Batch(specs.Scheme.CYCLIC)
     with pytest.raises(InputError, match="alpha"):
-        StableNoise(2.5, ConstantSchedule(1.0))
+        specs.StableNoise(2.5, specs.ConstantSchedule(1.0))
     with pytest.raises(InputError, match=r"certificate of gradient_bound"):
-        Problem(gradient_bound=Certificate(constants.SMOOTHNESS, 1.0, Evidence.PROVED, "r"))
+        specs.Problem(gradient_bound=Certificate(constants.SMOOTHNESS, 1.0, Evidence.PROVED, "r"))
     with pytest.raises(InputError, match=r"smoothness\.reason"):
-        Problem(smoothness=Certificate(constants.SMOOTHNESS, 1.0, Evidence.PROVED, "two\nlines"))
+        specs.Problem(smoothness=Certificate(constants.SMOOTHNESS, 1.0, Evidence.PROVED, "two\nlines"))
 
 
 def test_a_composite_gives_its_runs() -> None:
     spec = example("composite")
     chain, draw = spec.runs()
-    assert isinstance(spec.algorithm, Composite)
+    assert isinstance(spec.algorithm, specs.Composite)
     assert (chain.view, draw.view) == (View.LAST_ITERATE, View.ONE_SAMPLE)
     assert chain == example("cyclic-last-iterate")
     assert chain.runs() == (chain,)
@@ -246,8 +233,8 @@ def test_with_values_leaves_the_original_alone() -> None:
     spec = example("golden-poisson")
     before = spec.to_json()
     changed = spec.with_values({"algorithm.noise.scale": 0.3, "problem.strong_convexity": 0.1})
-    assert isinstance(changed.algorithm, NoisyGradient)
-    assert changed.algorithm.noise == GaussianNoise(ConstantSchedule(0.3))
+    assert isinstance(changed.algorithm, specs.NoisyGradient)
+    assert changed.algorithm.noise == specs.GaussianNoise(specs.ConstantSchedule(0.3))
     assert spec.to_json() == before
     assert changed.with_values({"algorithm.noise.scale": 0.01, "problem.strong_convexity": None}) == spec
 

@@ -9,23 +9,8 @@ from jsonschema import Draft202012Validator
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import explain
+from sordino.core import spec as specs
 from sordino.core.bound import View
-from sordino.core.spec import (
-    ALGORITHMS,
-    Ball,
-    Batch,
-    ConstantSchedule,
-    GaussianNoise,
-    Keep,
-    ListSchedule,
-    NoisyGradient,
-    PolynomialSchedule,
-    Scheme,
-    Spec,
-    Thinning,
-    WorstNeighbour,
-    json_schema,
-)
 from sordino.core.spec.fields import Section
 from sordino.core.validate import InputError
 
@@ -43,27 +28,29 @@ CHAIN: dict[str, Any] = {
 WITH = CHAIN | {"instance": RIDGE}
 
 
-def chain(batch: Batch, **extra: Any) -> NoisyGradient:
-    return NoisyGradient(10, ConstantSchedule(1.0), GaussianNoise(ConstantSchedule(1.0)), batch, **extra)
+def chain(batch: specs.Batch, **extra: Any) -> specs.NoisyGradient:
+    return specs.NoisyGradient(
+        10, specs.ConstantSchedule(1.0), specs.GaussianNoise(specs.ConstantSchedule(1.0)), batch, **extra
+    )
 
 
 def test_a_list_serves_exactly_as_many_steps_as_it_has_entries() -> None:
-    schedule = ListSchedule((0.3, 0.2, 0.1))
+    schedule = specs.ListSchedule((0.3, 0.2, 0.1))
     assert schedule.values(3).tolist() == [0.3, 0.2, 0.1]
-    assert (schedule.constant, ListSchedule((0.3, 0.3)).constant) == (None, 0.3)
+    assert (schedule.constant, specs.ListSchedule((0.3, 0.3)).constant) == (None, 0.3)
     with pytest.raises(InputError, match=r"each of the 4 steps, got 3"):
         schedule.values(4)
     for entries in ((0.1, 0.0), (0.1, -1.0), (0.1, float("nan")), (0.1, float("inf")), (0.1, True), ()):
         with pytest.raises(InputError, match="values"):
-            ListSchedule(entries)
+            specs.ListSchedule(entries)
 
 
 def test_a_polynomial_schedule_follows_its_formula_and_may_not_underflow() -> None:
-    schedule = PolynomialSchedule(initial=2.0, offset=4.0, power=0.5)
+    schedule = specs.PolynomialSchedule(initial=2.0, offset=4.0, power=0.5)
     expected = [2.0 * ((k + 4.0) / 4.0) ** -0.5 for k in range(13)]
     np.testing.assert_allclose(schedule.values(13), expected, rtol=1e-15)
     assert schedule.constant is None
-    steep = PolynomialSchedule(initial=1.0, offset=1.0, power=300.0)
+    steep = specs.PolynomialSchedule(initial=1.0, offset=1.0, power=300.0)
     assert not list(steep.misfits(10, "scale"))
     assert steep.values(10).min() > 0.0
     assert [misfit.key for misfit in steep.misfits(20, "scale")] == ["scale"]
@@ -71,7 +58,7 @@ def test_a_polynomial_schedule_follows_its_formula_and_may_not_underflow() -> No
 
 @pytest.mark.parametrize("steps", [0, -1, 2.0, True])
 def test_the_number_of_steps_is_a_count(steps: int) -> None:
-    for schedule in (ConstantSchedule(1.0), PolynomialSchedule(1.0, 1.0, 1.0)):
+    for schedule in (specs.ConstantSchedule(1.0), specs.PolynomialSchedule(1.0, 1.0, 1.0)):
         with pytest.raises(InputError, match="steps"):
             schedule.values(steps)
 
@@ -79,15 +66,15 @@ def test_the_number_of_steps_is_a_count(steps: int) -> None:
 @pytest.mark.parametrize(
     ("batch", "divisor", "rate", "batches"),
     [
-        (Batch(Scheme.FULL), 103, 1.0, 1),
-        (Batch(Scheme.FULL, 103), 103, 1.0, 1),
-        (Batch(Scheme.CYCLIC, 10), 10, 10 / 103, 11),
-        (Batch(Scheme.WITHOUT_REPLACEMENT, 103), 103, 1.0, 1),
-        (Batch(Scheme.POISSON, 10), 10, 10 / 103, 11),
-        (Batch(Scheme.POISSON, 10, 0.5), 10, 0.5, 11),
+        (specs.Batch(specs.Scheme.FULL), 103, 1.0, 1),
+        (specs.Batch(specs.Scheme.FULL, 103), 103, 1.0, 1),
+        (specs.Batch(specs.Scheme.CYCLIC, 10), 10, 10 / 103, 11),
+        (specs.Batch(specs.Scheme.WITHOUT_REPLACEMENT, 103), 103, 1.0, 1),
+        (specs.Batch(specs.Scheme.POISSON, 10), 10, 10 / 103, 11),
+        (specs.Batch(specs.Scheme.POISSON, 10, 0.5), 10, 0.5, 11),
     ],
 )
-def test_batches_are_resolved_against_n(batch: Batch, divisor: int, rate: float, batches: int) -> None:
+def test_batches_are_resolved_against_n(batch: specs.Batch, divisor: int, rate: float, batches: int) -> None:
     algorithm = chain(batch)
     assert (algorithm.divisor(103), algorithm.rate(103), algorithm.batches_per_epoch(103)) == (divisor, rate, batches)
 
@@ -98,32 +85,32 @@ def test_batches_are_resolved_against_n(batch: Batch, divisor: int, rate: float,
         (None, View.LAST_ITERATE, [10]),
         (None, View.ALL_ITERATES, list(range(1, 11))),
         (None, View.AVERAGE, list(range(1, 11))),
-        (Keep.LAST, View.ALL_ITERATES, [10]),
-        (Keep.ALL, View.ALL_ITERATES, list(range(1, 11))),
-        (Thinning(0, 1), View.ALL_ITERATES, list(range(1, 11))),
-        (Thinning(4, 3), View.ALL_ITERATES, [5, 8]),
-        (Thinning(9, 100), View.AVERAGE, [10]),
+        (specs.Keep.LAST, View.ALL_ITERATES, [10]),
+        (specs.Keep.ALL, View.ALL_ITERATES, list(range(1, 11))),
+        (specs.Thinning(0, 1), View.ALL_ITERATES, list(range(1, 11))),
+        (specs.Thinning(4, 3), View.ALL_ITERATES, [5, 8]),
+        (specs.Thinning(9, 100), View.AVERAGE, [10]),
     ],
 )
-def test_kept_iterates(keep: Keep | Thinning | None, view: View, iterates: list[int]) -> None:
-    assert list(chain(Batch(Scheme.FULL), keep=keep).kept_iterates(view)) == iterates
-    assert Ball(10.0).diameter == 20.0
+def test_kept_iterates(keep: specs.Keep | specs.Thinning | None, view: View, iterates: list[int]) -> None:
+    assert list(chain(specs.Batch(specs.Scheme.FULL), keep=keep).kept_iterates(view)) == iterates
+    assert specs.Ball(10.0).diameter == 20.0
 
 
 def test_an_instance_is_read_written_kept_by_calibration_and_read_by_no_theorem() -> None:
-    spec = Spec.from_dict(WITH)
+    spec = specs.Spec.from_dict(WITH)
     assert spec.instance is not None
-    assert spec.instance.neighbour == WorstNeighbour()
+    assert spec.instance.neighbour == specs.WorstNeighbour()
     assert spec.to_dict()["instance"] == RIDGE
-    assert Spec.from_json(spec.to_json()) == spec
-    with_it, without = explain(spec, 1e-5), explain(Spec.from_dict(CHAIN), 1e-5)
+    assert specs.Spec.from_json(spec.to_json()) == spec
+    with_it, without = explain(spec, 1e-5), explain(specs.Spec.from_dict(CHAIN), 1e-5)
     assert with_it.bounds == without.bounds
     assert calibrate(spec, 1.0, 1e-5, "noise").spec.instance == spec.instance
 
 
 def test_settings_keep_their_kind() -> None:
     settings = {"a": 1, "b": 1.0, "c": True, "d": "word", "e": [1, 2.5]}
-    spec = Spec.from_dict(CHAIN | {"instance": RIDGE | {"model": {"name": "x", "parameters": settings}}})
+    spec = specs.Spec.from_dict(CHAIN | {"instance": RIDGE | {"model": {"name": "x", "parameters": settings}}})
     assert spec.instance is not None
     held = dict(spec.instance.model.parameters)
     assert [type(held[name]) for name in "abcde"] == [int, float, bool, str, tuple]
@@ -146,13 +133,13 @@ def test_settings_keep_their_kind() -> None:
 )
 def test_a_malformed_instance_is_refused_with_its_path(change: dict[str, Any], word: str) -> None:
     with pytest.raises(InputError, match=word):
-        Spec.from_dict(CHAIN | {"instance": RIDGE | change})
+        specs.Spec.from_dict(CHAIN | {"instance": RIDGE | change})
 
 
 def test_the_schema_is_valid_and_defines_every_kind_of_algorithm() -> None:
-    schema = json_schema()
+    schema = specs.json_schema()
     Draft202012Validator.check_schema(schema)
-    for word, section in ALGORITHMS.table.items():
+    for word, section in specs.ALGORITHMS.table.items():
         assert schema["$defs"][section.__name__]["properties"]["kind"] == {"const": word}
         assert schema["$defs"][section.__name__]["additionalProperties"] is False
     assert "any two records" in json.dumps(schema["$defs"]["Problem"]["properties"]["gradient_sensitivity"])

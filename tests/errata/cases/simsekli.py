@@ -55,11 +55,7 @@ def dropped_factor() -> Numbers:
     distance, n, base = 5.0, 30_000, 10.0
     kept, compared = base ** (1 / math.log(n / distance)), base ** (1 / math.log(math.e / distance))
     assert kept > 1 > compared
-    return {
-        "M, n, A": "5, 30,000, 10",
-        "A^{1/log(n/M)}": kept,
-        "A^{1/log(e/M)}, said to be larger": compared,
-    }
+    return {"M, n, A": "5, 30,000, 10", "A^{1/log(n/M)}": kept, "A^{1/log(e/M)}, said to be larger": compared}
 
 
 @erratum(

@@ -20,7 +20,7 @@ from sordino.models.exact import GaussianLaw, LineMixture, chain_law
 from sordino.models.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
 from tests.soundness.chains import ChainLaw, Shape, Solved, facts_of, solve
-from tests.soundness.pieces import chain_run, chance, log_uniform
+from tests.soundness.pieces import chain_run, chance, described, log_uniform
 from tests.soundness.records import Universe, replace_one_pairs, universe
 from tests.soundness.registry import Instance, Neighbours, instance
 from tests.soundness.truth import GaussianTruth, ShiftBesideCells, joint_cells, truth_between
@@ -35,13 +35,7 @@ def _two_chains(rng: np.random.Generator) -> Instance:
     position = int(rng.integers(n))
     first, second = (_run(rng, n, position) for _ in range(2))
     parts = [{key: run.spec.to_dict().get(key) for key in ("algorithm", "problem")} for run in (first, second)]
-    spec = Spec.from_dict(
-        {
-            "algorithm": {"kind": "composite", "parts": parts},
-            "relation": Relation.REPLACE_ONE.value,
-            "view": View.LAST_ITERATE.value,
-        }
-    )
+    spec = described({"kind": "composite", "parts": parts}, view="last-iterate")
     neighbours = tuple(
         Neighbours(label, truth_between(_beside(old, other_old), _beside(new, other_new)))
         for (label, old, new), (_, other_old, other_new) in zip(first.laws, second.laws, strict=True)
@@ -138,19 +132,9 @@ def _rounds(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[
     steps = int(rng.integers(1, 6)) if sampling is Scheme.FULL else 1
     batch = n if sampling is Scheme.FULL else int(rng.integers(1, n + 1))
     multiplier = 1 / log_uniform(rng, 0.2, 3.0)
-    run = {
-        "algorithm": {
-            "kind": "variational",
-            "records": n,
-            "steps": steps,
-            "sampling": sampling.value,
-            "batch": batch,
-            "clip": 1.0,
-            "noise_multiplier": multiplier,
-            "step_size": 0.1,
-        },
-        "view": "all-iterates",
-    }
+    algorithm = {"kind": "variational", "records": n, "steps": steps, "sampling": sampling.value, "batch": batch}
+    algorithm |= {"clip": 1.0, "noise_multiplier": multiplier, "step_size": 0.1}
+    run = {"algorithm": algorithm, "view": "all-iterates"}
     if sampling is Scheme.FULL:
         return run, lambda _: [Side.shift(math.sqrt(steps) / multiplier)]
     return run, lambda _: _sampled(batch / n, 1 / multiplier, relation, one_sided=False)
@@ -159,17 +143,9 @@ def _rounds(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[
 def _minimiser(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[str, Any], Shown]:
     del n, relation
     lipschitz, convexity, mu = log_uniform(rng, 0.1, 10), log_uniform(rng, 1, 100), log_uniform(rng, 0.1, 3)
-    run = {
-        "algorithm": {
-            "kind": "output-perturbation",
-            "lipschitz": lipschitz,
-            "strong_convexity": convexity,
-            "tolerance": 0.0,
-            "dim": 1,
-            "noise": {"kind": "gaussian", "scale": lipschitz / convexity / mu},
-        },
-        "view": "posterior-parameters",
-    }
+    noise = {"kind": "gaussian", "scale": lipschitz / convexity / mu}
+    algorithm = {"kind": "output-perturbation", "lipschitz": lipschitz, "strong_convexity": convexity, "noise": noise}
+    run = {"algorithm": algorithm | {"tolerance": 0.0, "dim": 1}, "view": "posterior-parameters"}
     return run, lambda _: [Side.shift(mu)]
 
 
@@ -209,13 +185,8 @@ def _each_in_turn(rng: np.random.Generator, relation: Relation, kinds: Sequence[
         part = parts[0] if parts and chance(rng, 0.2) else kinds[rng.integers(len(kinds))](rng, n, relation)
         if sum(len(shown(0)[0].weights) > 1 for _, shown in (*parts, part)) <= _MOST_SAMPLED:
             parts.append(part)
-    spec = stated_spec(
-        {
-            "algorithm": {"kind": "composite", "parts": [run for run, _ in parts]},
-            "relation": relation.value,
-            "view": parts[0][0]["view"],
-        }
-    )
+    algorithm = {"kind": "composite", "parts": [run for run, _ in parts]}
+    spec = stated_spec({"algorithm": algorithm, "relation": relation.value, "view": parts[0][0]["view"]})
     return Instance(spec, tuple(_each_record(n, [shown for _, shown in parts])))
 
 

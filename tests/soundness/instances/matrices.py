@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.core.spec import Spec
 from tests.soundness.cells import CellTruth
-from tests.soundness.pieces import log_uniform
+from tests.soundness.pieces import described, log_uniform, toeplitz
 from tests.soundness.registry import Instance, Neighbours, instance
 
 _CUTS = {1: 2000, 2: 160, 3: 44, 4: 22}
@@ -62,8 +61,7 @@ def _drawn(rng: np.random.Generator, schemes: tuple[str, ...]) -> Instance:
     signed = bool(rng.integers(2))
     if rng.integers(2):
         column = np.concatenate([[1.0], rng.uniform(-0.6 if signed else 0.0, 0.9, int(rng.integers(0, steps)))])
-        lags = np.subtract.outer(np.arange(steps), np.arange(steps))
-        matrix = np.where((lags >= 0) & (lags < len(column)), column[np.clip(lags, 0, len(column) - 1)], 0.0)
+        matrix = toeplitz(column, steps)
         strategy: dict[str, Any] = {"kind": "toeplitz", "coefficients": column.tolist()}
     else:
         matrix = np.tril(rng.uniform(-0.8 if signed else 0.0, 0.8, (steps, steps)), -1) + np.eye(steps)
@@ -79,8 +77,7 @@ def _drawn(rng: np.random.Generator, schemes: tuple[str, ...]) -> Instance:
         pairs.append(Neighbours(f"contributions {signs.tolist()}", CellTruth(own, other)))
     algorithm = {"kind": "matrix-mechanism", "steps": steps, "strategy": strategy, "contribution": 3.0}
     algorithm |= {"noise_multiplier": multiplier, "participation": participation}
-    spec = Spec.from_dict({"algorithm": algorithm, "relation": relation, "view": "all-iterates"})
-    return Instance(spec, tuple(pairs))
+    return Instance(described(algorithm, relation), tuple(pairs))
 
 
 _PLACES = ("balls-in-bins", "random-allocation")
@@ -94,9 +91,8 @@ def _capped(rng: np.random.Generator) -> Instance:
     steps, every = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     rate, first = float(rng.uniform(0.05, 0.9)), bool(rng.integers(2))
     column = np.concatenate([[1.0], rng.uniform(0.0, 0.9, int(rng.integers(0, steps)))])
-    lags = np.subtract.outer(np.arange(steps), np.arange(steps))
     multiplier = log_uniform(rng, 1.2, 8.0)
-    matrix = np.where((lags >= 0) & (lags < len(column)), column[np.clip(lags, 0, len(column) - 1)], 0.0) / multiplier
+    matrix = toeplitz(column, steps) / multiplier
     relation = str(rng.choice(["add-remove", "replace-one"]))
     turns = list(range(0, steps, every))
 
@@ -118,9 +114,7 @@ def _capped(rng: np.random.Generator) -> Instance:
     algorithm = {"kind": "matrix-mechanism", "steps": steps, "contribution": 2.0, "noise_multiplier": multiplier}
     algorithm |= {"strategy": {"kind": "toeplitz", "coefficients": column.tolist()}}
     participation = {"scheme": "poisson", "separation": min(every, steps), "rate": rate, "cap": 1, "units": 1}
-    spec = Spec.from_dict(
-        {"algorithm": algorithm | {"participation": participation}, "relation": relation, "view": "all-iterates"}
-    )
+    spec = described(algorithm | {"participation": participation}, relation)
     away = law(None) if relation == "add-remove" else law(-1.0)
     return Instance(spec, (Neighbours("the other pulls the other way", CellTruth(law(1.0), away)),))
 

@@ -11,25 +11,15 @@ from scipy import special
 from sordino.core.spec import Spec
 from sordino.models.exact import GaussianLaw
 from tests.soundness.cells import CellTruth
-from tests.soundness.pieces import chance, log_uniform
+from tests.soundness.pieces import between, chance, described, laplace_below, log_uniform, toeplitz
 from tests.soundness.registry import Instance, Neighbours, instance
 from tests.soundness.truth import GaussianTruth, joint_cells
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
-def _below(x: np.ndarray) -> np.ndarray:
-    """P(noise < x) for Laplace noise of scale 1."""
-    tail = np.exp(-np.abs(x)) / 2
-    return np.where(x < 0, tail, 1 - tail)
-
-
 def _density(x: np.ndarray) -> np.ndarray:
     return np.exp(-np.abs(x)) / 2
-
-
-def _spec(algorithm: dict[str, Any], relation: str = "replace-one", view: str = "all-iterates") -> Spec:
-    return Spec.from_dict({"algorithm": algorithm, "relation": relation, "view": view, "delta": 1e-5})
 
 
 def _relation(rng: np.random.Generator) -> str:
@@ -39,16 +29,20 @@ def _relation(rng: np.random.Generator) -> str:
 def _answer(rng: np.random.Generator, noise: str, scale: float, sensitivity: float, dim: int, repetitions: int) -> Spec:
     named = {"kind": noise, "scale": scale}
     algorithm = {"kind": "noised-answer", "query": "any", "sensitivity": sensitivity, "dim": dim, "noise": named}
-    return _spec(algorithm | {"repetitions": repetitions}, _relation(rng))
+    return described(algorithm | {"repetitions": repetitions}, _relation(rng))
+
+
+def _cuts(move: float) -> np.ndarray:
+    """Cuts that are finest between the two centres, where the ratio of densities changes."""
+    return np.concatenate(
+        [np.linspace(-30, 0, 600), np.linspace(0, move, 800)[1:-1], np.linspace(move, move + 30, 600)]
+    )
 
 
 def _laplace_cells(move: float) -> CellTruth:
     """Laplace noise of scale 1, moved or not."""
-    cuts = np.concatenate(
-        [np.linspace(-30, 0, 600), np.linspace(0, move, 800)[1:-1], np.linspace(move, move + 30, 600)]
-    )
-    laws = [np.diff(np.concatenate([[0.0], _below(cuts - place), [1.0]])) for place in (0.0, move)]
-    return CellTruth(*laws)
+    cuts = _cuts(move)
+    return CellTruth(*(between(laplace_below(cuts - place)) for place in (0.0, move)))
 
 
 @instance("mechanism-laplace")
@@ -68,11 +62,9 @@ def _sampled_answer(rng: np.random.Generator) -> Instance:
     """A unit that is in the sample with a secret coin, or is not there at all; Laplace or Gaussian noise."""
     move, uses, rate = log_uniform(rng, 0.05, 4.0), int(rng.integers(1, 4)), float(rng.uniform(0.02, 0.98))
     noise = "laplace" if chance(rng, 0.5) else "gaussian"
-    cuts = np.concatenate(
-        [np.linspace(-30, 0, 600), np.linspace(0, move, 800)[1:-1], np.linspace(move, move + 30, 600)]
-    )
-    below = _below if noise == "laplace" else special.ndtr
-    without, moved = (np.diff(np.concatenate([[0.0], below(cuts - place), [1.0]])) for place in (0.0, move))
+    cuts = _cuts(move)
+    below = laplace_below if noise == "laplace" else special.ndtr
+    without, moved = (between(below(cuts - place)) for place in (0.0, move))
     mixed = (1 - rate) * without + rate * moved
     named = {"kind": noise, "scale": 3.0}
     algorithm = {"kind": "noised-answer", "query": "any", "sensitivity": 3.0 * move, "noise": named, "rate": rate}
@@ -80,7 +72,7 @@ def _sampled_answer(rng: np.random.Generator) -> Instance:
         Neighbours("added", joint_cells([CellTruth(without, mixed)] * uses)),
         Neighbours("removed", joint_cells([CellTruth(mixed, without)] * uses)),
     )
-    return Instance(_spec(algorithm | {"repetitions": uses}, "add-remove"), found)
+    return Instance(described(algorithm | {"repetitions": uses}, "add-remove"), found)
 
 
 def _whole_cells(weights: Callable[[np.ndarray], np.ndarray], move: int, reach: int) -> CellTruth:
@@ -139,7 +131,7 @@ def _response(rng: np.random.Generator) -> Instance:
     first, second = np.ones(1), np.ones(1)
     for _ in range(uses):
         first, second = np.kron(first, table[0]), np.kron(second, table[1])
-    return Instance(_spec(spec), (Neighbours("another category", CellTruth(first, second)),))
+    return Instance(described(spec), (Neighbours("another category", CellTruth(first, second)),))
 
 
 def _response_table(categories: int, truth: float) -> np.ndarray:
@@ -157,7 +149,7 @@ def _noisy_max(scores: np.ndarray) -> np.ndarray:
     """How often each score is the largest with Laplace noise of scale 1."""
     chances = np.zeros(len(scores))
     for x, weight in _pieces(scores, 45.0):
-        below = _below(x[:, None] - scores)
+        below = laplace_below(x[:, None] - scores)
         for place, score in enumerate(scores):
             others = np.delete(below, place, axis=1).prod(axis=1)
             chances[place] += float(weight @ (_density(x - score) * others))
@@ -195,7 +187,7 @@ def _select(rng: np.random.Generator, method: str) -> Instance:
             truth = CellTruth(*laws) if uses == 1 else CellTruth(*(np.kron(law, law) for law in laws))
             found.append(Neighbours(f"{label} {way}", truth))
     spec = {"kind": "selection", "method": method, "sensitivity": 5.0 * move, "scale": 5.0, "monotone": monotone}
-    return Instance(_spec(spec | {"repetitions": uses}, relation), tuple(found))
+    return Instance(described(spec | {"repetitions": uses}, relation), tuple(found))
 
 
 for _name in _METHODS:
@@ -207,7 +199,7 @@ def _above_threshold(queries: np.ndarray, positives: int, scales: tuple[float, f
     sequences = [s for s in product((0, 1), repeat=len(queries)) if sum(s) <= positives]
     found = np.zeros(len(sequences))
     for x, weight in _pieces(np.append(queries, 0.0), 40.0 * max(scales)):
-        below = _below((x[:, None] - queries) / scales[1])
+        below = laplace_below((x[:, None] - queries) / scales[1])
         density = weight * _density(x / scales[0]) / scales[0]
         for place, sequence in enumerate(sequences):
             part, seen = density.copy(), 0
@@ -244,7 +236,7 @@ def _sparse(rng: np.random.Generator) -> Instance:
         "query_scale": scales[1],
         "monotone": monotone,
     }
-    return Instance(_spec(spec, relation), tuple(found))
+    return Instance(described(spec, relation), tuple(found))
 
 
 @instance("mechanism-random-shift")
@@ -258,7 +250,7 @@ def _random_shift(rng: np.random.Generator) -> Instance:
     table = [_normal_cells(cuts - shift) for shift in (0.0, *shifts)]
     truth = joint_cells([CellTruth(weights @ np.array(table[1:]), table[0])] * uses)
     spec = {"kind": "random-shift", "shifts": (2 * shifts).tolist(), "weights": weights.tolist(), "scale": 2.0}
-    return Instance(_spec(spec | {"repetitions": uses}, "add-remove"), (Neighbours("present", truth),))
+    return Instance(described(spec | {"repetitions": uses}, "add-remove"), (Neighbours("present", truth),))
 
 
 def _strategy(rng: np.random.Generator, steps: int) -> tuple[dict[str, Any], np.ndarray]:
@@ -284,13 +276,8 @@ def _strategy(rng: np.random.Generator, steps: int) -> tuple[dict[str, Any], np.
     else:
         bands = int(rng.integers(1, steps + 1))
         root = np.array([special.binom(0.5, lag) * (-1.0) ** lag if lag < bands else 0.0 for lag in range(steps)])
-        inverse = sum(
-            (np.diag(np.full(steps - lag, root[lag]), -lag) for lag in range(steps)), np.zeros((steps, steps))
-        )
-        return {"kind": kind, "bands": bands}, np.linalg.inv(inverse)
-    return given, sum(
-        (np.diag(np.full(steps - lag, column[lag]), -lag) for lag in range(steps)), np.zeros((steps, steps))
-    )
+        return {"kind": kind, "bands": bands}, np.linalg.inv(toeplitz(root, steps))
+    return given, toeplitz(column, steps)
 
 
 @instance("matrix-mechanism")
@@ -326,7 +313,7 @@ def _matrix(rng: np.random.Generator) -> Instance:
     laws = GaussianLaw(np.zeros(1), np.eye(1)), GaussianLaw(np.array([np.linalg.norm(move)]) * (1 - 1e-12), np.eye(1))
     spec = {"kind": "matrix-mechanism", "steps": steps, "strategy": strategy, "contribution": 3.0}
     spec |= {"noise_multiplier": multiplier, "participation": participation}
-    return Instance(_spec(spec, relation), (Neighbours("worst pattern", GaussianTruth(*laws)),))
+    return Instance(described(spec, relation), (Neighbours("worst pattern", GaussianTruth(*laws)),))
 
 
 Slope = Callable[[np.ndarray], np.ndarray]
@@ -365,7 +352,7 @@ def _tuned_response(rng: np.random.Generator) -> Instance:
         for j in range(i)
     ]
     base = {"algorithm": {"kind": "randomised-response", "categories": categories, "truth": truth}}
-    return Instance(_spec({"kind": "repeat-and-select", "base": base, "trials": trials}), tuple(found))
+    return Instance(described({"kind": "repeat-and-select", "base": base, "trials": trials}), tuple(found))
 
 
 def _normal_cells(cuts: np.ndarray) -> np.ndarray:
@@ -391,4 +378,6 @@ def _tuned_gaussian(rng: np.random.Generator) -> Instance:
     ]
     noise = {"kind": "gaussian", "scale": 1.0}
     base = {"algorithm": {"kind": "noised-answer", "query": "any", "sensitivity": ratio, "noise": noise}}
-    return Instance(_spec({"kind": "repeat-and-select", "base": base, "trials": trials}, _relation(rng)), tuple(found))
+    return Instance(
+        described({"kind": "repeat-and-select", "base": base, "trials": trials}, _relation(rng)), tuple(found)
+    )

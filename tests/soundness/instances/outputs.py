@@ -5,26 +5,21 @@ import numpy as np
 from sordino.core.spec import Spec
 from sordino.models.exact import GaussianLaw
 from tests.soundness.cells import CellTruth
-from tests.soundness.pieces import direction, log_uniform
+from tests.soundness.pieces import between, described, direction, laplace_below, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance
 from tests.soundness.truth import GaussianTruth
 
 
 def _spec(lipschitz: float, convexity: float, dim: int, noise: str, scale: float) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "output-perturbation",
-                "lipschitz": lipschitz * (1 + 1e-12),
-                "strong_convexity": convexity * (1 - 1e-12),
-                "tolerance": 0.0,
-                "dim": dim,
-                "noise": {"kind": noise, "scale": scale},
-            },
-            "relation": "replace-one",
-            "view": "posterior-parameters",
-        }
-    )
+    algorithm = {
+        "kind": "output-perturbation",
+        "lipschitz": lipschitz * (1 + 1e-12),
+        "strong_convexity": convexity * (1 - 1e-12),
+        "tolerance": 0.0,
+        "dim": dim,
+        "noise": {"kind": noise, "scale": scale},
+    }
+    return described(algorithm, view="posterior-parameters")
 
 
 def _minimisers(rng: np.random.Generator, dim: int, bound: float, convexity: float, n: int) -> dict[str, np.ndarray]:
@@ -59,13 +54,6 @@ def _laplace(rng: np.random.Generator) -> Instance:
     found = []
     for label, [move] in _minimisers(rng, 1, bound, convexity, n).items():
         cuts = np.unique(np.concatenate([np.linspace(0.0, move, 2001), [-40 * scale, 40 * scale + abs(move)]]))
-        masses = [_masses(cuts, centre, scale) for centre in (0.0, move)]
+        masses = (between(laplace_below((cuts - centre) / scale)) for centre in (0.0, move))
         found.append(Neighbours(label, CellTruth(*masses)))
     return Instance(_spec(2 * bound, convexity, 1, "laplace", scale), tuple(found))
-
-
-def _masses(cuts: np.ndarray, centre: float, scale: float) -> np.ndarray:
-    """Probabilities of the cells between the cuts and of the two tails."""
-    away = (cuts - centre) / scale
-    below = np.where(away < 0, 0.5 * np.exp(np.minimum(away, 0.0)), 1 - 0.5 * np.exp(-np.maximum(away, 0.0)))
-    return np.diff(np.concatenate([[0.0], below, [1.0]]))

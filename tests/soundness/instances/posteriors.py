@@ -12,20 +12,14 @@ from sordino.core.loss.atomic_pairs import ExplicitPair
 from sordino.core.spec import Spec
 from sordino.models.exact import ConjugateRegression, GaussianLaw
 from tests.soundness.cells import CellTruth
-from tests.soundness.pieces import direction, log_uniform
+from tests.soundness.pieces import between, described, direction, laplace_below, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance
 from tests.soundness.truth import GaussianTruth
 
 
 def _draw(potential: dict[str, Any], n: int | None = None, draws: int = 1, drawn: dict[str, Any] | None = None) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {"kind": "posterior-sample", "potential": potential, "draws": draws, "drawn": drawn},
-            "problem": None if n is None else {"n": n},
-            "relation": "replace-one",
-            "view": "one-sample",
-        }
-    )
+    algorithm = {"kind": "posterior-sample", "potential": potential, "draws": draws, "drawn": drawn}
+    return described(algorithm, view="one-sample", problem=None if n is None else {"n": n})
 
 
 @instance("posterior-strongly-log-concave")
@@ -57,11 +51,9 @@ def _shifted(rng: np.random.Generator) -> Instance:
 def _exponential(rng: np.random.Generator) -> Instance:
     """Exponential densities on an interval, whose slopes differ by L: cells have closed-form probabilities."""
     diameter, lean, slope = log_uniform(rng, 0.1, 10), log_uniform(rng, 0.05, 3), float(rng.uniform(-3, 3))
-    cuts = np.linspace(0.0, diameter, 4001)
 
     def masses(rate: float) -> np.ndarray:
-        rate = rate if abs(rate) > 1e-6 else 1e-6
-        return np.diff(-np.expm1(-rate * cuts)) / -math.expm1(-rate * diameter)
+        return _on_cells(rate if abs(rate) > 1e-6 else 1e-6, diameter, 4000)
 
     truths = {"steeper": slope + lean, "flatter": slope - lean}
     found = tuple(Neighbours(label, CellTruth(masses(slope), masses(other))) for label, other in truths.items())
@@ -80,10 +72,9 @@ def _slopes(rng: np.random.Generator) -> tuple[float, float, np.ndarray]:
     return diameter, height, np.array([slope, *other])
 
 
-def _on_cells(slope: float, diameter: float) -> np.ndarray:
-    """Probabilities of cells under e^(-slope x) on [0, D]: within 0 and slope D, as is asked."""
-    cuts = np.linspace(0.0, diameter, _CELLS + 1)
-    rate = max(slope, 1e-9)
+def _on_cells(rate: float, diameter: float, cells: int = _CELLS) -> np.ndarray:
+    """Probabilities of cells under e^(-rate x) on [0, D]."""
+    cuts = np.linspace(0.0, diameter, cells + 1)
     return np.diff(-np.expm1(-rate * cuts)) / -math.expm1(-rate * diameter)
 
 
@@ -113,7 +104,7 @@ def _refused(rng: np.random.Generator) -> Instance:
     fails = (1 - 1 / math.sqrt(factor)) ** trials
     laws = []
     for centre in (0.0, lean / curvature):
-        cells = np.diff(np.concatenate([[0.0], special.ndtr((cuts - centre) * math.sqrt(curvature)), [1.0]]))
+        cells = between(special.ndtr((cuts - centre) * math.sqrt(curvature)))
         laws.append(np.append((1 - fails) * cells, fails))
     constants = {"lipschitz": lean * (1 + 1e-12), "strong_convexity": convexity * (1 - 1e-12)}
     drawn = {"kind": "rejection", "trials": trials, "dim": 1, "smoothness": curvature * (1 + 1e-12)}
@@ -132,11 +123,8 @@ def _perturbed(rng: np.random.Generator) -> Instance:
 
     def law(slope: float, move: float) -> np.ndarray:
         gaps = (cuts[:, None] - points[None, :] - move) / scale
-        below = (
-            special.ndtr(gaps) if kind == "gaussian" else np.where(gaps < 0, np.exp(gaps) / 2, 1 - np.exp(-gaps) / 2)
-        )
-        cumulative = below @ _on_cells(slope, diameter)
-        return np.diff(np.concatenate([[0.0], cumulative, [1.0]]))
+        below = special.ndtr(gaps) if kind == "gaussian" else laplace_below(gaps)
+        return between(below @ _on_cells(max(slope, 1e-9), diameter))
 
     lean = float(np.abs(slopes[1:] - slopes[0]).max())
     drawn = {"kind": "perturbed", "distance": near, "dim": 1, "noise": {"kind": kind, "scale": scale}}
@@ -224,29 +212,12 @@ def _proposed(rng: np.random.Generator) -> Instance:
     margin = -math.log(2 * delta) / epsilon
 
     def below(value: float) -> float:
-        tail = 0.5 * math.exp(-epsilon * abs(value))
-        return tail if value < 0 else 1 - tail
+        return float(laplace_below(np.array(epsilon * value)))
 
     empty = below(margin - n)
     null = [empty * below(1 + margin) + (1 - empty) * below(1 + margin - count) for count in (n, n - 1)]
     truth = CellTruth(*(np.array([chance, 1 - chance]) for chance in null))
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "propose-test-sample",
-                "epsilon": epsilon,
-                "delta": delta,
-                "x_low": 0.5,
-                "x_high": 2.0,
-                "alpha": 1.0,
-                "beta": 1.0,
-                "gamma1": 0.45,
-                "rho1": 1.1,
-                "rho2": 0.2,
-                "sampler": "exact",
-            },
-            "relation": "replace-one",
-            "view": "one-sample",
-        }
-    )
+    ranges = {"x_low": 0.5, "x_high": 2.0, "alpha": 1.0, "beta": 1.0, "gamma1": 0.45, "rho1": 1.1, "rho2": 0.2}
+    algorithm = {"kind": "propose-test-sample", "epsilon": epsilon, "delta": delta, **ranges, "sampler": "exact"}
+    spec = described(algorithm, view="one-sample")
     return Instance(spec, (Neighbours("in range or not", truth),))

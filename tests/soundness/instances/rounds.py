@@ -57,17 +57,13 @@ def _passes(records: int, batch: int, rounds: int) -> Patterns:
 
 def _in_file_order(records: int, batch: int, rounds: int) -> Patterns:
     """The first record: it is in the first batch of every pass."""
-    period = -(-records // batch)
-    return [(1.0, tuple(int(k % period == 0) for k in range(rounds)))]
+    return [(1.0, pattern) for _, pattern in _one_order(records, batch, rounds)[:1]]
 
 
 def _one_order(records: int, batch: int, rounds: int) -> Patterns:
     sizes = [min(batch, records - begin) for begin in range(0, records, batch)]
-    found: dict[tuple[int, ...], float] = {}
-    for place, size in enumerate(sizes):
-        pattern = tuple(int(k % len(sizes) == place) for k in range(rounds))
-        found[pattern] = found.get(pattern, 0.0) + size / records
-    return [(weight, pattern) for pattern, weight in found.items()]
+    orders = (tuple(int(k % len(sizes) == place) for k in range(rounds)) for place in range(len(sizes)))
+    return [(size / records, pattern) for size, pattern in zip(sizes, orders, strict=True)]
 
 
 def _allocated(records: int, batch: int, rounds: int) -> Patterns:
@@ -143,7 +139,7 @@ def _rounds(rng: np.random.Generator, sampling: Scheme) -> Instance:
     }
     if rng.random() < 0.5:
         algorithm["replacement"] = clip * rng.uniform(1.0, moves(Relation.REPLACE_ONE, shape))
-    spec = Spec.from_dict({"algorithm": algorithm, "relation": relation.value, "view": view.value})
+    spec = pieces.described(algorithm, relation.value, view.value)
     return Instance(spec, _neighbours(spec, _PATTERNS[sampling](records, batch, steps)))
 
 

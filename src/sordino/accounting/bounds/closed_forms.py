@@ -189,11 +189,10 @@ def _rounded(mu: float) -> float:
     return max(widen_up(mu, _ACCURACY), _SMALLEST)
 
 
-# The cheapest shifts for every position of the record at once, when batches follow each other in a fixed order.
-#
-# With schedules that vary, or a partial last pass, the worst record need not sit in the last batch. A position's path
-# has one segment per pass: from its step of the pass to the step before its next one. A segment's volume is what is
-# left of one pass plus the beginning of the next, so running sums over passes give all positions in one sweep.
+# The cheapest shifts for every position of the record at once, in a fixed order of batches. With schedules that vary,
+# or a partial last pass, the worst record need not sit in the last batch. A position's path has one segment per pass:
+# from its step of the pass to the step before its next one. Its volume is what is left of one pass plus the beginning
+# of the next, so running sums over passes give all positions in one sweep.
 
 _FORGOTTEN_LOG_WEIGHT = -150.0  # passes whose weights are below exp(-150) are carried along unpushed; see `solver`
 _SMALLEST_LOG_RATIO = -345.0
@@ -251,9 +250,8 @@ def _segment_volumes(log_scales: Array) -> Array:
     return np.logaddexp(rest, beginning)
 
 
-# Several iterates of one chain: given the last kept one, what follows is a new run, so squared mus add over segments.
-#
-# The kept iterates t_1 < t_2 < ... cut the steps into segments; both chains start a segment at the same point.
+# Several iterates of one chain: given the last kept one, what follows is a new run, in which both chains start at the
+# same point. So the kept iterates t_1 < t_2 < ... cut the steps into segments, over which squared mus add.
 
 # Segments that do not complete a cycle of phases are added one by one up to this much work, else rounded up to a cycle.
 _MOST_WORK = 20_000_000
@@ -317,22 +315,21 @@ def _root(energies: Array, additions: int) -> Array:
 
 # Rounding as a shift at every step: what floating point costs a bound on a last iterate.
 #
-# Statement. Let a chain be run as theta_k = Q(W_k), W_k = D_k(theta_{k-1}) + tau_k xi_k with exactly Gaussian xi_k,
-# where |D_k(theta) - F_k(theta)| <= p and |Q(w) - w| <= q (after the projection, if there is one) for the real step
-# F_k, which stretches distances by at most c_k, and let p + c_k q <= r tau_k. If shifts a_k show that the real chain is
-# mu-Gaussian DP, then the run is (mu + 2 mu_r)-Gaussian DP, where mu_r is the cost of shifts when every step moves by r
-# tau_k: r sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) for constant c, r sqrt(T) where every iterate is seen.
+# **Statement.** Let a chain be run as theta_k = Q(W_k), W_k = D_k(theta_{k-1}) + tau_k xi_k with exactly Gaussian xi_k,
+# |D_k(theta) - F_k(theta)| <= p and |Q(w) - w| <= q (after the projection, if there is one) for the real step F_k,
+# which stretches distances by at most c_k, and p + c_k q <= r tau_k. If shifts a_k show that the real chain is
+# mu-Gaussian DP, the run is (mu + 2 mu_r)-Gaussian DP, mu_r the cost of shifts when every step moves by r tau_k: r
+# sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) for constant c, r sqrt(T) where every iterate is seen.
 #
-# Proof. |D_k(Q(x)) - D'_k(Q(y))| <= c_k |x - y| + s_k + 2 (p + c_k q), so the chain W meets the conditions of the shift
-# theorem with moves s_k + 2 r tau_k, and what is released is Q(W_T), a function of W_T. Distances add up linearly: if
-# the shifts a_k bring the distance z_k made by s_k to zero, and b_k that made by the roundings, a_k + b_k bring their
-# sum to zero, and both distances stay at or above zero. Its cost is the length of the vector (a_k + b_k)/tau_k, which
-# is at most the sum of the two lengths. Where every iterate is seen, a step costs (s_k + 2 r tau_k)/tau_k, with the
-# same inequality.
+# **Proof.** |D_k(Q(x)) - D'_k(Q(y))| <= c_k |x - y| + s_k + 2 (p + c_k q), so the chain W meets the conditions of the
+# shift theorem with moves s_k + 2 r tau_k, and what is released is Q(W_T). Distances add up: if the shifts a_k bring
+# the distance z_k made by s_k to zero, and b_k that made by the roundings, a_k + b_k bring their sum to zero, and both
+# stay at or above zero. The cost is the length of the vector (a_k + b_k)/tau_k, at most the sum of the two lengths.
+# Where every iterate is seen a step costs (s_k + 2 r tau_k)/tau_k, with the same inequality.
 #
-# Other proofs than by shifts: run and real chain on one table are mu_r-Gaussian to each other, as above with s_k = 0,
-# and Gaussian distances add up along the way from the run on D to the real chain on D, that on D', and the run on D'.
-# Without a projection what is released is the same function of the last noised value on all four.
+# Other proofs: run and real chain on one table are mu_r-Gaussian to each other (s_k = 0), and Gaussian distances add up
+# along the way from the run on D over the real chains on D and D' to the run on D'. Without a projection what is
+# released is the same function of the last noised value on all four.
 
 _BY_SHIFTS = "shifted."
 

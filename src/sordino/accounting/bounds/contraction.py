@@ -1,34 +1,28 @@
 """How much one step of a run can stretch a distance, from certified constants, rounded up; convex or not.
 
-Two routes, each with its assumptions:
+- **Declared curvature**: every record's objective, regulariser included, is m-strongly convex and M-smooth as run; a
+  step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
+- **Corrected clipping modulus** ("corrected"): a convex beta-smooth loss, clipped in norm, with quadratic weight decay
+  lambda.
 
-- **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as run;
-  a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
-- **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay lambda. A
-  bound that depends on it is reported as "corrected".
-
-Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, where the
-residual is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature. Ye & Shokri
-2022, Proposition F.2, claims that a clipped convex gradient is the gradient of a convex, equally smooth function. It is
-not: the Jacobian of the clipped gradient is s P H with 0 < s <= 1, P the projection orthogonal to the gradient and H
-the Hessian, and s P H is not symmetric; with three or more classes its symmetric part is indefinite. So declared
-constants are refused unless the run says that it is one of the cases above. The step
-theta - eta (clip(g(theta)) + lambda theta) has a Lipschitz constant of at most, with a = 1 - eta lambda > 0 and
-t = eta beta,
+Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, whose residual
+is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature: Ye & Shokri 2022,
+Proposition F.2, claims that a clipped convex gradient is that of a convex, equally smooth function, but its Jacobian s
+P H (0 < s <= 1, P the projection orthogonal to the gradient, H the Hessian) is not symmetric, and with three or more
+classes its symmetric part is indefinite. So declared constants are refused but in the cases above. With a = 1 - eta
+lambda > 0 and t = eta beta the step theta - eta (clip(g(theta)) + lambda theta) has a Lipschitz constant of at most
 
     c = a / sqrt(1 - t / (4 a))   if t <= 3 a,   else   t - a,
 
-and some loss attains it. To first order in eta this is 1 - eta (lambda - beta / 8).
+which some loss attains; to first order in eta it is 1 - eta (lambda - beta / 8).
 
-A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
-data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
-
-A Poisson batch may hold any number of records, f from 0 to s / b. With m <= loss + r <= M and a <= r <= L its curvature
-is piecewise linear in f, so f = 0, 1 and s / b decide: a and L; m and M; f m - (f - 1) L and f M - (f - 1) a. Without a
-regulariser an empty batch does not contract at all. s is the number of records where that does not stretch the step;
-otherwise the smallest one that some step exceeds with so small a probability (at most a thousandth of delta, over all
-steps) that it is added to delta: the batches of the records that neighbours share are drawn independently of the
-differing one, so given them the modulus holds, and delta is averaged over them.
+A batch of |B| = f b records, divided by b, has the objective f (loss + r) + (1 - f) r. Up to b records the extremes
+over f in {f_min, 1} count. A Poisson batch may hold any number, f from 0 to s / b: with m <= loss + r <= M and a <= r
+<= L its curvature is piecewise linear in f, so f = 0, 1 and s / b decide: a and L; m and M; f m - (f - 1) L and f M -
+(f - 1) a. Without a regulariser an empty batch does not contract. s is the number of records where that does not
+stretch the step; otherwise the smallest one that some step exceeds with so small a probability (at most a thousandth of
+delta, over all steps) that it is added to delta: the batches of the records that neighbours share are drawn
+independently of the differing one, so given them the modulus holds, and delta is averaged over them.
 """
 
 import math

@@ -1,26 +1,24 @@
-"""Steps and passes that use a unit by secret chance: for chains, sums and matrices.
+"""Steps and passes that use a unit by secret chance, of chains, sums and matrices alike.
 
-What a step or a round shows of a unit is the same whether it is a gradient step or a row of a matrix mechanism; only
-how far a use moves what is seen, in noises, differs. `ratio` is that everywhere.
+`ratio` is how far a use moves what is seen, in noises; nothing else of a step matters here.
 
 *Poisson, with a cap.* At most B units of a step are used, in the order of the table. Given which others are drawn, a
-step is one of Poisson batches where they are fewer than B; else a unit that is drawn takes the place of another, if it
-is used at all, and moves what is seen by twice as far, at the same rate. How many others are drawn says nothing about
-the unit, so a step is an average over the two. The pair of full batches is the larger one: more of it is safe.
+step is one of Poisson batches where they are fewer than B; else a unit that is drawn takes another's place, if it is
+used at all, and moves what is seen twice as far, at the same rate. How many others are drawn says nothing about the
+unit, so a step is an average over the two. The pair of full batches is the larger one: more of it is safe.
 
-*Units of k records*, add-remove, each record drawn on its own at rate q. Given the others that are drawn, a step shows
-the mixture over the subsets S of the unit of N(v_S, I), with chances w_S, against N(0, I). The ratio of densities is
-R = sum over S of w_S exp(<v_S, z> - |v_S|^2 / 2). Both divergences are means of convex functions of R, and these grow
-with every <v_S, v_T> (Plackett's identity; see `theorems.matrices`). So they are largest where all v_S are parallel and
-as long as they can be. A record moves what is seen by one ratio at most, so v_S has at most |S| ratios. With a cap B, a
-others leave r = max(B - a, 0) places: j records of the unit push out at most max(j - r, 0) others, each of which moves
-what is seen by one ratio more. So given a the pair is the mixture of N(s_j, 1) against N(0, 1), and its reverse: j
-binomial, s_j = j + max(j - r, 0) ratios, r = k without a cap. What a is says nothing about the unit, so delta is the
-average over it. Longer moves show more: laws of j and of a that are stochastically above are safe. Steps compose,
-whatever was seen before.
+*Units of k records*, add-remove, each drawn on its own at rate q. Given the others that are drawn, a step shows the
+mixture over the subsets S of the unit of N(v_S, I), with chances w_S, against N(0, I): R = sum over S of w_S exp(<v_S,
+z> - |v_S|^2 / 2) is the ratio of densities. Both divergences are means of convex functions of R, and grow with every
+<v_S, v_T> (Plackett's identity; see `theorems.matrices`): they are largest where all v_S are parallel and as long as
+they can be, |S| ratios. With a cap B, a others leave r = max(B - a, 0) places: j records of the unit push out at most
+max(j - r, 0) others, each of which moves what is seen by one ratio more. So given a the pair is the mixture of N(s_j,
+1) against N(0, 1), and its reverse: j binomial, s_j = j + max(j - r, 0) ratios, r = k without a cap. What a is says
+nothing about the unit, so delta is the average over it. Longer moves show more: laws of j and of a that are
+stochastically above are safe. Steps compose, whatever was seen before.
 
-*Rounds of random allocation.* `core.loss.allocation` has the pairs and `renyi` the curves; with several uses
-of a round the caller has cut it up. A Gaussian answer that all places share composes with them (`theorems.matrices`).
+*Rounds of random allocation.* `core.loss.allocation` has the pairs and `renyi` the curves; with several uses of a round
+the caller has cut it up. A Gaussian answer that all places share composes with them (`theorems.matrices`).
 """
 
 import math
@@ -39,17 +37,10 @@ from sordino.core.binomial import at_least
 from sordino.core.bound import Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF, delta_range, golden_section, narrow, special, up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.loss import normal_pairs as normal
 from sordino.core.loss.allocation import AllocationPair, at_both_ends, replaceable, replaced_round, summed
 from sordino.core.loss.atomic_pairs import ExplicitPair, pair_from_curve
 from sordino.core.loss.mixture_pairs import MixturePair, RandomShiftPair
-from sordino.core.loss.normal_pairs import (
-    GaussianPair,
-    PoissonRemovePair,
-    PoissonReplacePair,
-    WithoutReplacementPair,
-    above,
-    normal_mass,
-)
 from sordino.core.loss.pair import GridLaw, Pair
 
 _MOST_USES, _RARE_USES = 24, 1e-22  # records of a unit in one step that are distinguished; rarer numbers count as all
@@ -59,8 +50,8 @@ _MOST_PLACES = 6  # numbers of places left that are distinguished
 def poisson_step(relation: Relation, rate: float, ratio: float) -> Pair:
     """One step of Poisson batches; at rate 1 a unit is always used."""
     if rate >= 1.0:
-        return GaussianPair(ratio if relation is Relation.ADD_REMOVE else 2 * ratio)
-    return (PoissonRemovePair if relation is Relation.ADD_REMOVE else PoissonReplacePair)(rate, ratio)
+        return normal.GaussianPair(ratio if relation is Relation.ADD_REMOVE else 2 * ratio)
+    return (normal.PoissonRemovePair if relation is Relation.ADD_REMOVE else normal.PoissonReplacePair)(rate, ratio)
 
 
 def full_chance(cap: int, others: int, rate: float) -> float:
@@ -73,9 +64,11 @@ def full_chance(cap: int, others: int, rate: float) -> float:
 def capped_step(relation: Relation, rate: float, ratio: float, full: float) -> Pair:
     """One step; with probability `full` at most so many others are drawn that the unit takes another's place."""
     if rate >= 1.0:
-        return GaussianPair(2 * ratio)
+        return normal.GaussianPair(2 * ratio)
     own = poisson_step(relation, rate, ratio)
-    other = (PoissonRemovePair if relation is Relation.ADD_REMOVE else WithoutReplacementPair)(rate, 2 * ratio)
+    other = (normal.PoissonRemovePair if relation is Relation.ADD_REMOVE else normal.WithoutReplacementPair)(
+        rate, 2 * ratio
+    )
     return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
 
 
@@ -83,7 +76,7 @@ def unit_step(rate: float, ratio: float, size: int, cap: int | None = None, othe
     """One step, add-remove, for a unit of `size` records; at most `cap` of a step are used, of up to so many others."""
     if rate >= 1.0:
         moved_on = 0 if cap is None else min(size, max(0, size + others - cap))
-        return GaussianPair((size + moved_on) * ratio)
+        return normal.GaussianPair((size + moved_on) * ratio)
     low, high = binomial.window(size, rate, _RARE_USES)
     ends = np.unique(np.append(0, np.linspace(max(low, 1), max(high, 1), min(high, _MOST_USES)).round()))
     chances, more = binomial.law_above(ends, size, rate)
@@ -149,7 +142,7 @@ def allocated(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) 
     factors: list[tuple[Pair, int]] = []
     for one in listed:
         if shared > 0:
-            factors.append((GaussianPair(2 * shared if replaced else shared), one.count))
+            factors.append((normal.GaussianPair(2 * shared if replaced else shared), one.count))
         factors.append((replaced_round(one.total, one.ratio) if replaced else _round(one), one.count))
     found = LossDistribution(tuple(factors))
     if replaced or relation is Relation.ADD_REMOVE:
@@ -158,7 +151,7 @@ def allocated(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) 
 
 
 def _round(one: Round) -> Pair:
-    return GaussianPair(one.ratio) if one.total == 1 else AllocationPair(one.total, one.made, one.ratio)
+    return normal.GaussianPair(one.ratio) if one.total == 1 else AllocationPair(one.total, one.made, one.ratio)
 
 
 def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) -> Guarantee:
@@ -180,9 +173,8 @@ def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float =
 #
 #     delta(epsilon) <= E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t,    C ~ Bin(l - 1, e^-epsilon_0),
 #
-# where S is the mean of C + 1 independent copies of tanh(L / 2), L an even mixture of N(kappa^2 / 2, kappa^2) and
-# N(-kappa^2 / 2, kappa^2), and t = l e^-epsilon_0 delta_kappa(epsilon_0), delta_kappa the Gaussian curve. Passes
-# compose.
+# S the mean of C + 1 independent copies of tanh(L / 2), L an even mixture of N(kappa^2 / 2, kappa^2) and N(-kappa^2 /
+# 2, kappa^2), t = l e^-epsilon_0 delta_kappa(epsilon_0), delta_kappa the Gaussian curve. Passes compose.
 #
 # **Proof, b = 1.** Fix a step and the past. Let R_j be the law of the step's outcome if it uses record j: Gaussians
 # whose means differ by at most kappa noises. Let 1 and 1' be the two records that differ, and first kappa noises apart.
@@ -191,25 +183,25 @@ def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float =
 # far apart, so some Q_L does for them as well. Thus R_1 = E_a Q_L, R_1' = E_a' Q_L, and B = (R_1 + R_1') / 2 = E_c Q_L,
 # with the two normal laws a, a' and their even mixture c: the same at every step and past. With p = e^-epsilon_0, the
 # mass by which p B exceeds R_j is at most (p / 2) times the sum over both of the mass by which R exceeds e^epsilon_0
-# R_j: at most p delta_kappa(epsilon_0). Adding that mass where it is missing and taking it away where R_j exceeds p B
-# gives R'_j = p B + (1 - p) O_j, so near to R_j in total variation. Replace the laws of all others: by a coupling step
-# by step the transcript moves by at most t in total variation, on either dataset, which costs (1 + e^epsilon) t. Now
-# each record's label can be drawn first: another record keeps O_j, or, with probability p, is labelled by an L of law
-# c; the differing one has a label of law a on one dataset and a' on the other. The order is uniform and independent of
-# the labels, so given the multiset of labels and which records keep their own law, all assignments to the steps are
-# equally likely, whatever the dataset. The transcript is post-processing of the two, and which others are labelled has
-# the same law on both datasets; C is their number. Against C + 1 labels of law c the multiset has the density mean of a
-# / c = mean of 1 + tanh(L / 2) on one dataset and mean of 1 - tanh(L / 2) on the other, which is the expectation above.
-# It is that of a convex function of a mean of independent copies, so it falls in C, and C may be rounded down.
+# R_j: at most p delta_kappa(epsilon_0). Adding it where it is missing and taking it away where R_j exceeds p B gives
+# R'_j = p B + (1 - p) O_j, so near to R_j in total variation. Replace the laws of all others: by a coupling step by
+# step the transcript moves by at most t on either dataset, which costs (1 + e^epsilon) t. Now labels can be drawn
+# first: another record keeps O_j or, with probability p, is labelled by an L of law c; the differing one has a label of
+# law a on one dataset and a' on the other. The order is uniform and independent of the labels, so given their multiset
+# and which records keep their own law, all assignments to the steps are equally likely, whatever the dataset. The
+# transcript is post-processing of the two, and which others are labelled has the same law on both datasets; C is their
+# number. Against C + 1 labels of law c the multiset has the density mean of a / c = mean of 1 + tanh(L / 2) on one
+# dataset and mean of 1 - tanh(L / 2) on the other: the expectation above. It is that of a convex function of a mean of
+# independent copies, so it falls in C, and C may be rounded down.
 #
 # **Batches of b.** A batch is a row of b places. Given the column of the differing record and where all records of
 # other columns stand, the records of its own column are in uniformly random order over the batches, whatever the
-# dataset. A step then adds one of them to a sum that is fixed by what is given and by the past: laws R_j whose means
-# differ by at most kappa noises, as above. A last batch that is not full lengthens some columns by one: those have more
-# clones, and t counts as many others as they have. (The noise of a step may be cut into g parts, one for each of g
-# columns: g l records at sqrt(g) kappa. To first order that costs the same, beyond it more, so g is 1.) Random
-# allocation is no bound above: which batch holds b - 1 others is known to who knows their batches. It is one below, met
-# by others that equal the record's replacement (`auditing.exact.extremal_chain`).
+# dataset. A step then adds one of them to a sum that is fixed by what is given and by the past: laws R_j as above. A
+# last batch that is not full lengthens some columns by one: those have more clones, and t counts as many others as they
+# have. (A step's noise cut into g parts, one for each of g columns, gives g l records at sqrt(g) kappa: the same to
+# first order, beyond it more, so g is 1.) Random allocation is no bound above: which batch holds b - 1 others is known
+# to who knows their batches. It is one below, met by others that equal the record's replacement
+# (`auditing.exact.extremal_chain`).
 
 Whole = NDArray[np.int64]
 
@@ -313,9 +305,11 @@ def _lean(ratio: float) -> tuple[GridLaw, float, float]:
         losses = np.log1p(edges) - np.log1p(-edges)
     losses[[0, -1]] = (-np.inf, np.inf) if last == round(1 / spacing) else (losses[0], losses[-1])
     z = losses / ratio
-    (one, one_error), (other, other_error) = normal_mass(z, ratio / 2), normal_mass(z, -ratio / 2)
+    (one, one_error), (other, other_error) = normal.normal_mass(z, ratio / 2), normal.normal_mass(z, -ratio / 2)
     points = at_both_ends(edges, (one + other) / 2, (one - other) / 2, spacing)
-    beyond = above(float(z[-1]), ratio / 2) + above(float(z[-1]), -ratio / 2) if np.isfinite(z[-1]) else 0.0
+    beyond = (
+        normal.above(float(z[-1]), ratio / 2) + normal.above(float(z[-1]), -ratio / 2) if np.isfinite(z[-1]) else 0.0
+    )
     # An edge is off by a few units in its last place, a mass by its error; either moves at most that, at most by 2.
     wrong = float((one_error + other_error).sum()) + 64 * UNIT_ROUNDOFF * (1 + _FURTHEST)
     return GridLaw(spacing, -last, points, 0.0, 0.0, 0.0, 1e-15, 0.0), beyond, 2 * wrong

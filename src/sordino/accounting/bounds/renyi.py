@@ -114,11 +114,10 @@ def _log_binomial(n: int, k: int) -> float:
     return float(special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)) + 1e-13 * n
 
 
-# Random allocation, for deltas that the loss distribution of a round does not reach.
-#
-# A record is used in one of t steps, of which d are seen. Against a round without it the ratio of densities is
-# dominated by R = (t - d) / t + (1 / t) (X_1 + ... + X_d) with independent X = exp(mu Z - mu^2 / 2), Z standard normal
-# (`core.loss.allocation`): what follows are means of convex functions of R.
+# Random allocation, for deltas that the loss distribution of a round does not reach. A record is used in one of t
+# steps, of which d are seen. Against a round without it the ratio of densities is dominated by R = (t - d) / t + (1 /
+# t) (X_1 + ... + X_d) with independent X = exp(mu Z - mu^2 / 2), Z standard normal (`core.loss.allocation`): what
+# follows are means of convex functions of R.
 #
 # **Removing** the record, order a: E R^a. For a whole a it is a! / t^a times the coefficient of x^a in
 #
@@ -131,13 +130,13 @@ def _log_binomial(n: int, k: int) -> float:
 #
 #     Gamma(s) E R^-s = integral over w of exp(g(w)),    g(w) = s w - e^w (t - d) / t + d log phi(e^w / t).
 #
-# The integrand is analytic and at height |y| <= theta < pi / 2 above w not larger than its value at w + log cos(theta)
-# times cos(theta)^-s, so the trapezoidal rule of step h is off by at most 2 cos(theta)^-s / (exp(2 pi theta / h) - 1)
-# of the integral (Trefethen & Weideman 2014, Theorem 5.1). To the left g(w) <= s w. To the right g is concave, because
+# The integrand is analytic and at height |y| <= theta < pi / 2 above w at most its value at w + log cos(theta) times
+# cos(theta)^-s, so the trapezoidal rule of step h is off by at most 2 cos(theta)^-s / (exp(2 pi theta / h) - 1) of the
+# integral (Trefethen & Weideman 2014, Theorem 5.1). To the left g(w) <= s w. To the right g is concave, because
 # phi(e^w) is a convolution of exp(-e^w) and a normal density, both log-concave (Prékopa): the rest of the sum is below
 # a geometric series. phi itself is a trapezoidal sum over z, analytic with modulus at most exp(y^2 / 2) times the
-# normal density for mu |y| <= pi / 2. Two bounds without a sum: R is at least the geometric mean of its terms, so log E
-# R^-s <= d mu^2 (s / t) (s / t + 1) / 2; and by Jensen's inequality nothing exceeds a Gaussian use, s (s + 1) mu^2 / 2.
+# normal density for mu |y| <= pi / 2. Without a sum: R is at least the geometric mean of its terms, so log E R^-s <= d
+# mu^2 (s / t) (s / t + 1) / 2; and by Jensen's inequality nothing exceeds a Gaussian use, s (s + 1) mu^2 / 2.
 #
 # **Replacing** it: with P, P' and Q the rounds with the one, the other and neither, Hölder's inequality gives for b > a
 #

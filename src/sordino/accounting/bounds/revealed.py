@@ -192,15 +192,12 @@ class _State:
             self.masses, self.cell = pairs, 2 * self.cell
 
 
-# Revealed batches: the law of the cheapest shift over the random participation of a record, rounded up.
-#
-# Given who takes part in which step, the last iterate is mu-Gaussian DP with mu of the cheapest shifts, so with batches
-# drawn independently of the data delta(epsilon) is at most the average of the mus' deltas. Everything here is in units
-# of kappa. All patterns are listed when there are at most 1e6. Otherwise, for contractions c <= 1, simplifications that
-# only raise mu. Fresh draws: before a window whose patterns are listed, pushes follow a rule that does not look ahead,
-# see the head of the file; what they cost, plus the least cost of the window from the distance they leave, is the cost
-# of some shifts and at least mu^2. Passes: a use is moved to a later step (what an earlier one leaves is smaller there,
-# so the later one's pushes suffice), and the uses of old passes to the last step of theirs.
+# Revealed batches: the law of the cheapest shift over the random participation of a record, in units of kappa, rounded
+# up. Given who takes part in which step, the last iterate is mu-Gaussian DP with mu of the cheapest shifts, so with
+# batches drawn independently of the data delta(epsilon) is at most the average of the mus' deltas. Up to 1e6 patterns
+# are listed. Otherwise, for c <= 1: fresh draws are pushed by the rule above before a listed window, which costs that
+# and the least cost of the window from the distance they leave: the cost of some shifts, at least mu^2. In passes a use
+# is moved to a later step, and the uses of old passes to the last step of theirs.
 
 MOST_PATTERNS = 1_000_000
 _MOST_MUS = 200

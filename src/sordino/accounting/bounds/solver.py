@@ -153,16 +153,14 @@ def optimal_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike)
     return rounded_root(minorant_energies(log_scales, patterns / tau), log_weights)
 
 
-def optimal_shift_bounded(
-    contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, diameter: float, start: float = 0.0
-) -> float:
+def optimal_shift_bounded(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, diameter: float) -> float:
     """The smallest mu when the chains live in a set of this diameter: any step may be taken as a start at z = diameter.
 
     Any window is valid, so trying a part of them only rounds up.
     """
     c, s, tau = listed_steps(contractions, moves, noises)
     best = best_window(lambda window: optimal_shift(c[-window:], s[-window:], tau[-window:], diameter), len(s))
-    return min(optimal_shift(c, s, tau, start), best)
+    return min(optimal_shift(c, s, tau), best)
 
 
 def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = EXHAUSTIVE) -> float:
@@ -251,16 +249,12 @@ def rounded_root(energies: Array, log_weights: Array) -> Array:
     return np.sqrt(energies) * (1 + accuracy)
 
 
-# The cheapest shifts when a step's modulus is the smaller of two lines: far apart one counts, near by the other.
-#
-# Far apart, two steps end at most rho z + 2 eta v apart, because the data part is bounded; near by, at most c z +
-# s_k, because it is smooth, s_k being the move of the one record where the step's batch holds it. Whichever line is
-# used at a step, the larger distance is a valid one, so every assignment of lines to steps is a shift problem with
-# linear moduli, solved exactly by `optimal_shift`. The distance rises and falls once: near lines first, far ones in
-# between, near ones at the end, and only the two changes are searched for. All near is composition or better, all far
-# the drift's bound.
-#
-# A test compares it with dynamic programming over the distance on a grid, the general method.
+# The cheapest shifts when a step's modulus is the smaller of two lines. Far apart, two steps end at most rho z + 2 eta
+# v apart, because the data part is bounded; near by, at most c z + s_k, because it is smooth, s_k being the move of the
+# one record where the step's batch holds it. Whichever line is used, the larger distance is a valid one, so every
+# assignment of lines to steps is a shift problem, solved exactly by `optimal_shift`. The distance rises and falls once:
+# near lines first, far ones in between, near ones at the end; only the two changes are searched for. All near is
+# composition or better, all far the drift's bound.
 
 LONGEST_WINDOW = 10_000  # longer runs are looked at through their last steps, from the largest distance there can be
 _EXHAUSTIVE = 24  # windows of steps tried one by one; beyond, a refined geometric grid

@@ -157,31 +157,30 @@ def thinned(values: Array, masses: Array, lost: float, largest: float, most: int
 
 # Random batches seen through a window: hide the last steps' batches, shift away what the steps before left behind.
 #
-# Let the last nu + 1 steps be the window, and let z be the distance of the two chains before it. In the window a
-# shadow chain starts at the first chain's state and runs on the second's data: each of its steps costs C_q(G(kappa)),
-# a subsampled Gaussian. Meanwhile the shadow and the second chain share their data and come closer by c a step; in
-# the last step the rest, c^{nu+1} z, is pushed away. The last step's noise is split: the share 1 - theta of its
-# variance pays for its own batch, the share theta for the push. So the last iterate is dominated by the composition
-# of G(c^{nu+1} z / (tau sqrt(theta))), C_q(G(kappa / sqrt(1 - theta))) and C_q(G(kappa))^nu. Without a bound on who
-# took part before the window, z is the largest distance; with those batches revealed, z is random and delta is
-# averaged.
+# Let the last nu + 1 steps be the window, and let z be the distance of the two chains before it. In the window a shadow
+# chain starts at the first chain's state and runs on the second's data: each of its steps costs C_q(G(kappa)), a
+# subsampled Gaussian. Meanwhile the shadow and the second chain share their data and come closer by c a step; in the
+# last step the rest, c^{nu+1} z, is pushed away. That step's noise is split: the share 1 - theta of its variance pays
+# for its own batch, theta for the push. So the last iterate is dominated by the composition of G(c^{nu+1} z / (tau
+# sqrt(theta))), C_q(G(kappa / sqrt(1 - theta))) and C_q(G(kappa))^nu. z is the largest distance; with the batches
+# before the window revealed it is random, and delta is averaged.
 #
-# Poisson batches, with their own pairs in place of C_q (the regulariser is outside the batch sum, the divisor constant,
-# and c is a modulus of every batch that can be drawn). Proof. Let A_k be the shared records of step k's batch, drawn
+# Poisson batches, with their own pairs in place of C_q (regulariser outside of the batch sum, constant divisor, c a
+# modulus of every batch that can be drawn). **Proof.** Let A_k be the shared records of step k's batch, drawn
 # independently of the differing record's coin, and F_A the step on them; c is a modulus of F_A, and of the step on A
 # and the differing record. Before the window the two chains share A, coin and noise; a step with coin B leaves at most
-# c z + B s_0: under add-remove s_0 = eta G / b (the one chain does not use the record); under replace-one eta
-# min(Delta, 2 G) / b, Delta by comparing both records at the same point, where the step on A and the record contracts.
-# Fix the states x and y before the window, |x - y| <= z, and the A_k in it: both are revealed, which averages delta.
-# Let X run on the first dataset from x, Z on the second from x, Y on the second from y with Z's coins and noise; then
-# |Y_k - Z_k| <= c^k z. Release the states X_1, ..., X_nu and X_{nu+1} against Z_1, ..., Z_nu and Y_{nu+1}. Given the
-# past both sides of each of the first nu steps are the same point plus a sampled Gaussian, hence dominated by the
-# Poisson pair. In the last step, given the past u and d = Y_nu - Z_nu (random given u under the second law; delta is
-# jointly convex, so each value may be fixed), the means are F_A(u) + B v against F_A(u + d) + B' v', with |v|, |v'| <=
-# eta G / b. Write the noise as a sum of independent parts with the shares 1 - theta and theta of its variance: the
-# first part against B v and B' v' is a Poisson pair with kappa / sqrt(1 - theta), the second against F_A(u + d) -
-# F_A(u), at most c^{nu+1} z long, a Gaussian one. The last state is their sum, hence post-processing of an adaptive
-# composition of dominated pairs. Both orders of the neighbours are covered: under add-remove the pair and its reverse.
+# c z + B s_0: under add-remove s_0 = eta G / b (one chain does not use the record); under replace-one eta min(Delta, 2
+# G) / b, Delta by comparing both records at one point, where the step on A and the record contracts. Fix the states x
+# and y before the window, |x - y| <= z, and the A_k in it: both are revealed, which averages delta. Let X run on the
+# first dataset from x, Z on the second from x, Y on the second from y with Z's coins and noise; then |Y_k - Z_k| <= c^k
+# z. Release X_1, ..., X_{nu+1} against Z_1, ..., Z_nu and Y_{nu+1}. Given the past both sides of each of the first nu
+# steps are one point plus a sampled Gaussian, hence dominated by the Poisson pair. In the last step, given the past u
+# and d = Y_nu - Z_nu (random given u under the second law; delta is jointly convex, so each value may be fixed), the
+# means are F_A(u) + B v against F_A(u + d) + B' v', with |v|, |v'| <= eta G / b. Write the noise as a sum of
+# independent parts with the shares 1 - theta and theta of its variance: the first against B v and B' v' is a Poisson
+# pair with kappa / sqrt(1 - theta), the second against F_A(u + d) - F_A(u), at most c^{nu+1} z long, a Gaussian one.
+# The last state is their sum, hence post-processing of an adaptive composition of dominated pairs. Both orders of the
+# neighbours are covered: under add-remove the pair and its reverse.
 
 _SMALLEST_MU = 1e-12  # a push below this costs nothing and would only strain the grid
 _ROUND_UP = 1 + 1e-13

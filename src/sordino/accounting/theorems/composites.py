@@ -16,18 +16,9 @@ from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import as_stated, bounds_of, for_group, ours, why_none
 from sordino.accounting.scope import Assumption, Scope, assumption, caller_checked, chosen_delta, promised, run_of
 from sordino.accounting.theorems.mechanisms import EITHER
+from sordino.core import guarantee as claims
 from sordino.core.bound import Bound, Certificate, Citation, View
 from sordino.core.gaussian import up
-from sordino.core.guarantee import (
-    ORDERS,
-    BoundedRange,
-    GaussianDP,
-    Guarantee,
-    LossDistribution,
-    PureDP,
-    RenyiDP,
-    TotalVariation,
-)
 from sordino.core.spec import RepeatAndSelect, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
 
@@ -35,12 +26,12 @@ from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
 _MOST_EXCHANGES = 24
 
 # Guarantees of which the smaller number is the better one, whatever it is composed with.
-_SIZES: dict[type[Guarantee], Callable[..., float]] = {
-    GaussianDP: lambda found: found.mu,
-    PureDP: lambda found: found.value,
-    TotalVariation: lambda found: found.value,
+_SIZES: dict[type[claims.Guarantee], Callable[..., float]] = {
+    claims.GaussianDP: lambda found: found.mu,
+    claims.PureDP: lambda found: found.value,
+    claims.TotalVariation: lambda found: found.value,
 }
-_AT_A_GLANCE = (PureDP, TotalVariation)
+_AT_A_GLANCE = (claims.PureDP, claims.TotalVariation)
 
 
 @dataclass(frozen=True)
@@ -54,7 +45,7 @@ class _Group:
     @property
     def paired(self) -> tuple[Bound, ...]:
         """The options with a dominating pair; a Rényi curve would take all other parts along."""
-        return tuple(bound for bound in self.options if not isinstance(bound.guarantee, RenyiDP))
+        return tuple(bound for bound in self.options if not isinstance(bound.guarantee, claims.RenyiDP))
 
 
 Choice = tuple[Bound, ...]
@@ -87,28 +78,30 @@ def _starts(groups: list[_Group], delta: float) -> Iterator[Choice]:
     share = delta / sum(group.count for group in groups)
     for own in (share, delta):
         yield tuple(_smallest(group.paired or group.options, own) for group in groups)
-    gaussians = [[bound for bound in group.options if isinstance(bound.guarantee, GaussianDP)] for group in groups]
+    gaussians = [
+        [bound for bound in group.options if isinstance(bound.guarantee, claims.GaussianDP)] for group in groups
+    ]
     if all(gaussians):
         yield tuple(options[0] for options in gaussians)
     curves = [[curve for bound in group.options if (curve := _as_curve(bound)) is not None] for group in groups]
-    if all(curves) and any(isinstance(bound.guarantee, RenyiDP) for group in groups for bound in group.options):
+    if all(curves) and any(isinstance(bound.guarantee, claims.RenyiDP) for group in groups for bound in group.options):
         yield tuple(min(options, key=lambda bound: to_renyi(bound.guarantee).epsilon(share)) for options in curves)
 
 
 def _as_curve(bound: Bound) -> Bound | None:
     """The bound with a guarantee whose Rényi curve never fails, so that no delta is too small for it."""
-    if isinstance(bound.guarantee, RenyiDP | GaussianDP | PureDP | BoundedRange):
+    if isinstance(bound.guarantee, claims.RenyiDP | claims.GaussianDP | claims.PureDP | claims.BoundedRange):
         return bound
-    curve = convert.bounded_renyi(bound.guarantee) if isinstance(bound.guarantee, LossDistribution) else None
+    curve = convert.bounded_renyi(bound.guarantee) if isinstance(bound.guarantee, claims.LossDistribution) else None
     return None if curve is None else replace(bound, guarantee=curve)
 
 
-def _composed(groups: list[_Group], choice: Choice) -> Guarantee:
+def _composed(groups: list[_Group], choice: Choice) -> claims.Guarantee:
     return convert.compose([(bound.guarantee, group.count) for bound, group in zip(choice, groups, strict=True)])
 
 
 @lru_cache(maxsize=16)
-def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
+def _plan(spec: Spec) -> tuple[Choice, claims.Guarantee] | str:
     """The bounds whose composition has the smallest epsilon found, and that composition; or why there is none.
 
     A bound that is the best of its part alone need not be the best in company: a total variation below delta costs
@@ -146,9 +139,7 @@ def _chosen(spec: Spec) -> Choice:
     scope=Scope({"composite"}, frozenset(View), EITHER),
     assumptions=(
         Assumption(
-            "every part",
-            "every part has a bound",
-            lambda spec: plan if isinstance(plan := _plan(spec), str) else None,
+            "every part", "every part has a bound", lambda spec: plan if isinstance(plan := _plan(spec), str) else None
         ),
     ),
     certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
@@ -160,7 +151,7 @@ def _chosen(spec: Spec) -> Choice:
         for bound, (part, count) in zip(_chosen(spec), Counter(spec.runs()).items(), strict=True)
     ),
 )
-def adaptive(spec: Spec) -> Guarantee:
+def adaptive(spec: Spec) -> claims.Guarantee:
     """The composition with the smallest epsilon among those tried; every one of them holds."""
     return convert.NOTHING if isinstance(plan := _plan(spec), str) else plan[1]
 
@@ -179,11 +170,11 @@ def _rests_on(spec: Spec) -> tuple[tuple[str, Spec], ...]:
     return tuple((bound.theorem, base) for bound in _base_bounds(base))
 
 
-def _largest_loss(guarantee: Guarantee) -> float:
+def _largest_loss(guarantee: claims.Guarantee) -> float:
     """The epsilon at which a guarantee is pure; infinite where it is not."""
-    if isinstance(guarantee, PureDP):
+    if isinstance(guarantee, claims.PureDP):
         return guarantee.value
-    if not isinstance(guarantee, LossDistribution):
+    if not isinstance(guarantee, claims.LossDistribution):
         return math.inf
     factors = guarantee.factors
     ways = (factors, tuple((pair.reversed(), count) for pair, count in factors))
@@ -193,19 +184,19 @@ def _largest_loss(guarantee: Guarantee) -> float:
 
 
 @lru_cache(maxsize=16)
-def _base_curve(base: Spec) -> RenyiDP | None:
+def _base_curve(base: Spec) -> claims.RenyiDP | None:
     """The smallest Rényi values of one trial; curves that hold but for a failure are no use here."""
     said = [(bound.guarantee, _largest_loss(bound.guarantee)) for bound in _base_bounds(base)]
     usable = [
-        found if isinstance(found, GaussianDP | RenyiDP) else PureDP(loss)
+        found if isinstance(found, claims.GaussianDP | claims.RenyiDP) else claims.PureDP(loss)
         for found, loss in said
-        if loss < math.inf or isinstance(found, GaussianDP | RenyiDP)
+        if loss < math.inf or isinstance(found, claims.GaussianDP | claims.RenyiDP)
     ]
     curves = [curve for curve in map(to_renyi, usable) if curve.failure == 0.0]
-    common = [order for order in ORDERS if all(order in curve.orders for curve in curves)]
+    common = [order for order in claims.ORDERS if all(order in curve.orders for curve in curves)]
     if not curves or not common:
         return None
-    return RenyiDP(tuple(common), tuple(min(curve.at(order) for curve in curves) for order in common))
+    return claims.RenyiDP(tuple(common), tuple(min(curve.at(order) for curve in curves) for order in common))
 
 
 @assumption("trial", "one trial has a Rényi curve")
@@ -235,7 +226,7 @@ _SECRET = caller_checked(
     certificates=_base_certificates,
     rests_on=_rests_on,
 )
-def repeated(spec: Spec) -> Guarantee:
+def repeated(spec: Spec) -> claims.Guarantee:
     """The smallest value at every order."""
     run, base = run_of(spec, RepeatAndSelect), promised(_base_curve(spec.base()), "a trial with a Rényi curve")
     bounds = _base_bounds(spec.base())
@@ -253,7 +244,7 @@ def repeated(spec: Spec) -> Guarantee:
         found = values + float(others.min()) + math.log(run.trials.mean) / (orders - 1)
         slack = abs(math.log(run.trials.mean)) / (orders - 1) + float(others.min())
     raised = np.maximum(found, 0.0) + 1e-14 * (1 + values + slack)
-    return RenyiDP(base.orders, tuple(raised.tolist()))
+    return claims.RenyiDP(base.orders, tuple(raised.tolist()))
 
 
 def _pure_base(spec: Spec) -> float | None:
@@ -277,8 +268,8 @@ def _pure_trial(spec: Spec) -> str | None:
     certificates=_base_certificates,
     rests_on=_rests_on,
 )
-def repeated_pure(spec: Spec) -> Guarantee:
+def repeated_pure(spec: Spec) -> claims.Guarantee:
     """A ratio of probabilities pays once for the best value and 1 + h times for being the best."""
     run, epsilon = run_of(spec, RepeatAndSelect), promised(_pure_base(spec), "a pure trial")
     shape = run.trials.shape if isinstance(run.trials, NegativeBinomialTrials) else math.inf
-    return PureDP(up((2 + shape) * epsilon, 2))
+    return claims.PureDP(up((2 + shape) * epsilon, 2))

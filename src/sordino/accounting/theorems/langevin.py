@@ -16,15 +16,6 @@ from sordino.accounting.bounds.contraction import Contraction, regulariser_contr
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import repeat
 from sordino.accounting.evaluate import as_stated, theorem
-from sordino.accounting.scope import (
-    Assumption,
-    Scope,
-    assumption,
-    caller_checked,
-    certificate_for,
-    last_iterate_scope,
-    promised,
-)
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import down, up, widen_up
@@ -47,7 +38,10 @@ def drift_of(spec: Spec) -> tuple[float, Certificate] | None:
     Under add-remove the larger neighbour may have records beyond the divisor n: with k of them its data part is at most
     C (n + k) / n, and the other's C (n + k - 1) / n. A declared drift bound holds for every neighbour as it stands.
     """
-    declared, single = certificate_for(spec, constants.DRIFT_BOUND), certificate_for(spec, constants.GRADIENT_BOUND)
+    declared, single = (
+        assume.certificate_for(spec, constants.DRIFT_BOUND),
+        assume.certificate_for(spec, constants.GRADIENT_BOUND),
+    )
     # Half of the sum stands for each.
     larger = 1.0 + (spec.surplus - 0.5) / spec.n if spec.surplus else 1.0
     drifts = [] if declared is None else [(declared.value, declared)]
@@ -59,12 +53,12 @@ def drift_of(spec: Spec) -> tuple[float, Certificate] | None:
 
 def drift_bound(spec: Spec) -> float:
     """v of a run that has one."""
-    return promised(drift_of(spec), "a run with a certified drift bound")[0]
+    return assume.promised(drift_of(spec), "a run with a certified drift bound")[0]
 
 
 def drift_steps(spec: Spec) -> shifts.IdenticalSteps | shifts.ListedSteps:
     """The steps of a run whose data part is bounded: the regulariser's modulus, and moves of 2 eta v at every step."""
-    modulus = promised(shifts.regulariser_contraction(spec), "a chain with a certified drift and regulariser")
+    modulus = assume.promised(shifts.regulariser_contraction(spec), "a chain with a certified drift and regulariser")
     return shifts.chain_steps(chain_of(spec), modulus, 2.0 * drift_bound(spec))
 
 
@@ -124,30 +118,14 @@ def final_constant(
     return min(path, widen_up(beta * window * added * added, _GIRSANOV_ACCURACY))
 
 
-def closeness_of(drift: float, convexity: float, smoothness: float, step: float) -> float:
-    """How far apart two chains driven by the same noise can be: C_d = 2 v / (a - gamma L^2 / 2) (Theorem 5.2, (25))."""
-    return widen_up(2 * drift / _margin(convexity, smoothness, step), _GIRSANOV_ACCURACY) if drift else 0.0
-
-
-def last_iterate_constant(
-    beta: float, drift: float, convexity: float, smoothness: float, step: float, extra: float = 1.0
-) -> float:
+def last_iterate_constant(beta: float, drift: float, convexity: float, smoothness: float, step: float) -> float:
     """C_3 and C_6 = beta v^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2 (Theorems 5.2 and 5.6).
 
-    The proof's condition (8) holds with 2 v in place of v, which would give `extra` = 2. The printed constant is right
-    all the same: the cheapest shifts cost 8 beta v^2 / (a - gamma L^2 / 2) at most, and that is less.
+    The proof's condition (8) holds with 2 v in place of v, which would give + 2. The printed constant is right all the
+    same: the cheapest shifts cost 8 beta v^2 / (a - gamma L^2 / 2) at most, and that is less.
     """
-    root = 2 * (smoothness + 1) / _margin(convexity, smoothness, step) + extra
+    root = 2 * (smoothness + 1) / _margin(convexity, smoothness, step) + 1.0
     return widen_up(beta * drift * drift * root * root, _GIRSANOV_ACCURACY) if drift else 0.0
-
-
-def window_constant(beta: float, drift: float, convexity: float, smoothness: float, step: float, time: float) -> float:
-    """The repaired proof of Theorems 5.2 and 5.6 with the best window in place of one of length 1.
-
-    C = beta t (A + C_d / t)^2 with t = min(C_d / A, T) and A = L C_d + 2 v.
-    """
-    close = closeness_of(drift, convexity, smoothness, step)
-    return final_constant(beta, smoothness, 2 * drift, close, time, window=None) if drift else 0.0
 
 
 def _margin(convexity: float, smoothness: float, step: float) -> float:
@@ -165,7 +143,7 @@ _SMALLEST, _LARGEST = 1e-40, 1e40  # products of half a dozen numbers in this ra
 
 def regulariser_constants(spec: Spec) -> tuple[float, float]:
     """a and L of a run that meets the needs below."""
-    modulus = promised(regulariser_contraction(spec), "a run with a certified regulariser")
+    modulus = assume.promised(regulariser_contraction(spec), "a run with a certified regulariser")
     return modulus.certificates[0].value, modulus.certificates[1].value
 
 
@@ -177,7 +155,7 @@ def step_and_beta(spec: Spec) -> tuple[float, float]:
     return step, up(2.0 * step / scale / scale / doubled, 3)
 
 
-@assumption(
+@assume.assumption(
     "bounded drift",
     "the data part of the drift is at most v everywhere: declared, or by a bound on per-example gradients (clipping), "
     "certified from public knowledge",
@@ -198,7 +176,7 @@ def bounded_drift(spec: Spec) -> str | None:
     return refused
 
 
-@assumption(
+@assume.assumption(
     "regulariser",
     "the data-free part of the drift is the gradient of an a-strongly convex, L-smooth regulariser with a > 0, "
     "certified from public knowledge",
@@ -222,7 +200,7 @@ def _longest_step(spec: Spec) -> float | None:
     return largest_ratio(drift_steps(spec))
 
 
-@assumption("step size", "the step size eta is below 2 a / L^2")
+@assume.assumption("step size", "the step size eta is below 2 a / L^2")
 def _step_below_root(spec: Spec) -> str | None:
     modulus, step = regulariser_contraction(spec), chain_of(spec).step_size.constant
     if not isinstance(modulus, Contraction) or step is None:
@@ -234,7 +212,7 @@ def _step_below_root(spec: Spec) -> str | None:
     return f"needs eta < 2 a / L^2 = {limit:.6g}, and eta = {step:.6g}"
 
 
-@assumption("reach", f"eta, tau, a and L are between {_SMALLEST:g} and {_LARGEST:g}, and v is at most that")
+@assume.assumption("reach", f"eta, tau, a and L are between {_SMALLEST:g} and {_LARGEST:g}, and v is at most that")
 def _within_reach(spec: Spec) -> str | None:
     chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), drift_of(spec)
     values = {"eta": chain.step_size.constant, "tau": chain.noise.scale.constant}
@@ -249,14 +227,14 @@ def _within_reach(spec: Spec) -> str | None:
 
 
 AUDIBLE_NOISE = chains.audible_noise(_longest_step)
-WHOLE_DRIFT = caller_checked(
+WHOLE_DRIFT = assume.caller_checked(
     "whole drift",
     "the drift is the data part plus the gradient of problem.regulariser and nothing else; a declared drift bound "
     "holds for every dataset and every batch",
 )
 
 
-SCOPE = last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES)
+SCOPE = assume.last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES)
 _last_iterate = partial(
     theorem,
     scope=SCOPE,
@@ -297,9 +275,11 @@ def last_iterate(spec: Spec) -> Guarantee:
 )
 def last_iterate_window(spec: Spec) -> Guarantee:
     """Any window is a proof; the best one balances the two parts of the added drift."""
-    (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
+    (a, smooth), (step, beta), drift = regulariser_constants(spec), step_and_beta(spec), drift_bound(spec)
+    # How far apart two chains driven by the same noise can be: C_d of Theorem 5.2, (25).
+    close = widen_up(2 * drift / _margin(a, smooth, step), _GIRSANOV_ACCURACY) if drift else 0.0
     time = down(step * chain_of(spec).steps)
-    return GaussianDP(mu_of(window_constant(beta, drift_bound(spec), a, smooth, step, time)))
+    return GaussianDP(mu_of(final_constant(beta, smooth, 2 * drift, close, time, window=None)))
 
 
 def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
@@ -342,7 +322,7 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     assumptions=(
         chains.SENSITIVITY,
         contracting_regulariser,
-        Assumption(
+        assume.Assumption(
             "constant gradients",
             "per-example gradients do not depend on the parameters: unclipped_smoothness is 0, or the update's "
             "curvature is exactly the regulariser's",
@@ -369,7 +349,7 @@ def constant_drift(spec: Spec) -> Guarantee:
     "C / 2 = T (gamma d / tau)^2, beta = 2 gamma / tau^2; with varying schedules the sum of (gamma_k d / tau_k)^2. No "
     "step size, curvature or batch order is asked for.",
     Citation("bertazzi2025differential", "Proposition 4.6, Theorems 5.4 and 5.8"),
-    scope=Scope(
+    scope=assume.Scope(
         {"noisy-gradient"},
         {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE},
         {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: {Scheme.FULL}},

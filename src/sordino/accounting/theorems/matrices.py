@@ -36,20 +36,11 @@ import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds import hidden_steps as hidden
 from sordino.accounting.bounds.matrix import Places, hidden_places, sampled_steps, sensitivity
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import as_stated, ours
-from sordino.accounting.scope import (
-    Assumption,
-    Scope,
-    assumption,
-    at_most,
-    caller_checked,
-    promised,
-    run_of,
-    up_to,
-)
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation
 from sordino.core.gaussian import up
@@ -59,12 +50,12 @@ from sordino.core.spec import MatrixMechanism, ParticipationScheme, Spec
 
 _MOST_PLACES = 1_000_000
 _HUGE = 500.0  # an exponent; moves so large are not distinguished
-_SCOPE = Scope({"matrix-mechanism"}, SEEN, EITHER)
+_SCOPE = assume.Scope({"matrix-mechanism"}, SEEN, EITHER)
 _BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION)
 
 
 def _matrix_mu(spec: Spec) -> float | None:
-    found = sensitivity(run := run_of(spec, MatrixMechanism))
+    found = sensitivity(run := assume.run_of(spec, MatrixMechanism))
     # Where a step has room for few, a unit may take the place of another.
     ways = 2.0 if spec.relation is Relation.REPLACE_ONE or run.participation.cap is not None else 1.0
     return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
@@ -81,13 +72,13 @@ def _matrix_mu(spec: Spec) -> float | None:
     ),
     scope=_SCOPE,
     assumptions=(
-        Assumption(
+        assume.Assumption(
             "size",
             "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
-            lambda spec: move if isinstance(move := sensitivity(run_of(spec, MatrixMechanism)), str) else None,
+            lambda spec: move if isinstance(move := sensitivity(assume.run_of(spec, MatrixMechanism)), str) else None,
         ),
-        up_to("mu", _matrix_mu),
-        caller_checked(
+        assume.up_to("mu", _matrix_mu),
+        assume.caller_checked(
             "participation",
             "when a unit contributes follows from its place or from chance, never from data; a unit that is removed "
             "leaves its place empty",
@@ -96,52 +87,52 @@ def _matrix_mu(spec: Spec) -> float | None:
 )
 def matrix_gaussian(spec: Spec) -> Guarantee:
     """What is seen is a linear function of the contributions with Gaussian noise, also when they are adaptive."""
-    return GaussianDP(promised(_matrix_mu(spec), "a matrix whose sensitivity is found"))
+    return GaussianDP(assume.promised(_matrix_mu(spec), "a matrix whose sensitivity is found"))
 
 
-def _by_chance(name: str, statement: str, *schemes: ParticipationScheme) -> Assumption:
+def _by_chance(name: str, statement: str, *schemes: ParticipationScheme) -> assume.Assumption:
     words = " or ".join(scheme.value for scheme in schemes)
 
     def failure(spec: Spec) -> str | None:
-        participation = run_of(spec, MatrixMechanism).participation
+        participation = assume.run_of(spec, MatrixMechanism).participation
         drawn = participation.scheme is not ParticipationScheme.MIN_SEPARATION or participation.rate is not None
         if participation.scheme in schemes and drawn:
             return None
         return f"is about {words} participation by chance, and it is {participation.scheme.value} without"
 
-    return Assumption(name, statement, failure)
+    return assume.Assumption(name, statement, failure)
 
 
-_SECRET = caller_checked(
+_SECRET = assume.caller_checked(
     "secret chance",
     "when a unit contributes is drawn for it alone, independently of the data, and kept secret; a unit that is removed "
     "leaves its place empty",
 )
 
 
-_SO_MANY_UNITS = caller_checked(
+_SO_MANY_UNITS = assume.caller_checked(
     "units",
     "where the units of a step are capped, no group has more units beside the one that differs than "
     "algorithm.participation.units",
-    lambda spec: run_of(spec, MatrixMechanism).participation.cap is not None,
+    lambda spec: assume.run_of(spec, MatrixMechanism).participation.cap is not None,
 )
 
 
 def _full(spec: Spec) -> float:
     """The chance that a step has all the units it may have without the one that differs; rounded up."""
-    use = run_of(spec, MatrixMechanism).participation
+    use = assume.run_of(spec, MatrixMechanism).participation
     if use.cap is None or use.units is None or use.rate is None:
         return 0.0
     return hidden.full_chance(use.cap, use.units + max(spec.surplus - 1, 0), use.rate)
 
 
-def _moves_little(move: Callable[[Spec], float | None]) -> Assumption:
+def _moves_little(move: Callable[[Spec], float | None]) -> assume.Assumption:
     reason = "evaluates moves up to {limit:g} noises, and a use moves {value:.3g}"
-    return at_most("reach", "a use moves at most {limit:g} noises", move, reason)
+    return assume.at_most("reach", "a use moves at most {limit:g} noises", move, reason)
 
 
 def _step_ratio(spec: Spec) -> float:
-    run = run_of(spec, MatrixMechanism)
+    run = assume.run_of(spec, MatrixMechanism)
     return up(sampled_steps(run)[0] / run.noise_multiplier)
 
 
@@ -167,8 +158,8 @@ def _step_ratio(spec: Spec) -> float:
 )
 def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
-    run = run_of(spec, MatrixMechanism)
-    rate = promised(run.participation.rate, "a rate")
+    run = assume.run_of(spec, MatrixMechanism)
+    rate = assume.promised(run.participation.rate, "a rate")
     step = hidden.capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
     return LossDistribution(((step, sampled_steps(run)[1]),))
 
@@ -205,19 +196,19 @@ def _own_move(way: Places, multiplier: float) -> float:
     scope=_SCOPE,
     assumptions=(
         _by_chance("places", "participation is balls-in-bins or random-allocation", *_BY_PLACE),
-        Assumption(
+        assume.Assumption(
             "reach",
             f"there are two places or more, up to {_MOST_PLACES} that move {LARGEST_MU} noises at most; the matrix is "
             "Toeplitz or small",
-            lambda spec: way if isinstance(way := _best_places(run_of(spec, MatrixMechanism)), str) else None,
+            lambda spec: way if isinstance(way := _best_places(assume.run_of(spec, MatrixMechanism)), str) else None,
         ),
         _SECRET,
     ),
 )
 def matrix_allocated(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
-    run = run_of(spec, MatrixMechanism)
-    rounds, shared = _allocation(promised(_best_places(run), "places"), run.noise_multiplier)
+    run = assume.run_of(spec, MatrixMechanism)
+    rounds, shared = _allocation(assume.promised(_best_places(run), "places"), run.noise_multiplier)
     return hidden.allocated(rounds, spec.relation, shared)
 
 
@@ -227,16 +218,16 @@ def _allocation(way: Places, multiplier: float) -> tuple[tuple[hidden.Round], fl
     return (hidden.Round(way.places, way.places, _own_move(way, multiplier), way.rounds),), shared
 
 
-@assumption("places", "there are two places or more, and the matrix is Toeplitz or small")
+@assume.assumption("places", "there are two places or more, and the matrix is Toeplitz or small")
 def _two_places(spec: Spec) -> str | None:
-    run = run_of(spec, MatrixMechanism)
+    run = assume.run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         return None
     return places if isinstance(places := hidden_places(run), str) else None
 
 
 def _any_move(spec: Spec) -> float | None:
-    run = run_of(spec, MatrixMechanism)
+    run = assume.run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         return _step_ratio(spec) if run.participation.rate is not None else None
     return None if isinstance(way := _any_places(run), str) else _own_move(way, run.noise_multiplier)
@@ -272,10 +263,10 @@ def _any_places(run: MatrixMechanism) -> Places | str:
 )
 def matrix_renyi(spec: Spec) -> Guarantee:
     """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""
-    run = run_of(spec, MatrixMechanism)
+    run = assume.run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
-        rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
+        rate, ratio, full = assume.promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
         curve = tuple(hidden.capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
         return compose([(RenyiDP(ORDERS, curve), sampled_steps(run)[1])])
-    rounds, shared = _allocation(promised(_any_places(run), "places"), run.noise_multiplier)
+    rounds, shared = _allocation(assume.promised(_any_places(run), "places"), run.noise_multiplier)
     return hidden.allocated_renyi(rounds, spec.relation, shared)

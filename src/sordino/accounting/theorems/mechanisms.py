@@ -8,17 +8,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
+from sordino.accounting import scope as assume
 from sordino.accounting.evaluate import as_stated, ours
-from sordino.accounting.scope import (
-    Assumption,
-    Scope,
-    assumption,
-    at_most,
-    caller_checked,
-    promised,
-    run_of,
-    up_to,
-)
+from sordino.core import spec as specs
 from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, PureDP, RenyiDP
@@ -26,15 +18,6 @@ from sordino.core.loss import atomic_pairs as atomic
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import PoissonRemovePair
 from sordino.core.loss.pair import Pair
-from sordino.core.spec import (
-    NoisedAnswer,
-    RandomisedResponse,
-    RandomShift,
-    Selection,
-    SelectionMethod,
-    SparseVector,
-    Spec,
-)
 from sordino.core.spec.mechanisms import AnswerNoiseKind
 
 SEEN = frozenset({View.ALL_ITERATES})
@@ -42,7 +25,7 @@ EITHER = dict.fromkeys(Relation, frozenset())
 _MOST_ATOMS = 5_000  # whole numbers between two centres, or in a deviation, that are listed one by one
 _LARGEST_EPSILON = 500.0  # beyond it nothing is hidden, and exponentials leave the range of floating point
 
-_BOUNDED = caller_checked(
+_BOUNDED = assume.caller_checked(
     "bounded sensitivity", "one unit moves every answer or score by at most the stated sensitivity, whatever the data"
 )
 
@@ -52,22 +35,22 @@ def _once(pair: Pair) -> Guarantee:
     return LossDistribution(((pair, 1),))
 
 
-def _ratio(spec: Spec) -> float:
+def _ratio(spec: specs.Spec) -> float:
     """Sensitivity over scale, rounded up."""
-    run = run_of(spec, NoisedAnswer)
+    run = assume.run_of(spec, specs.NoisedAnswer)
     return up(run.sensitivity / run.noise.scale)
 
 
-def _has_noise(word: str) -> Assumption:
-    def failure(spec: Spec) -> str | None:
-        found = run_of(spec, NoisedAnswer).noise.kind.value
+def _has_noise(word: str) -> assume.Assumption:
+    def failure(spec: specs.Spec) -> str | None:
+        found = assume.run_of(spec, specs.NoisedAnswer).noise.kind.value
         return None if found == word else f"is about {word} noise, and the noise is {found}"
 
-    return Assumption("noise", f"the noise is {word}", failure)
+    return assume.Assumption("noise", f"the noise is {word}", failure)
 
 
-_exponent_up_to = partial(up_to, limit=_LARGEST_EPSILON)
-_ANSWERS = Scope({"noised-answer"}, SEEN, EITHER)
+_exponent_up_to = partial(assume.up_to, limit=_LARGEST_EPSILON)
+_ANSWERS = assume.Scope({"noised-answer"}, SEEN, EITHER)
 _SQUARE_REACH = _exponent_up_to(
     "the squared sensitivity over the scale", lambda spec: _ratio(spec) * max(1.0, _ratio(spec))
 )
@@ -83,14 +66,14 @@ _ANSWER_REACH = _exponent_up_to("the sensitivity over the scale", _ratio)
     scope=_ANSWERS,
     assumptions=(_has_noise("laplace"), _ANSWER_REACH, _BOUNDED),
 )
-def laplace(spec: Spec) -> Guarantee:
+def laplace(spec: specs.Spec) -> Guarantee:
     """Moving the coordinates one after the other is group privacy along a line, which a single one attains."""
     return _once(atomic.LaplacePair(_ratio(spec)))
 
 
-def _few_atoms(value: Callable[[Spec], float], called: str) -> Assumption:
+def _few_atoms(value: Callable[[specs.Spec], float], called: str) -> assume.Assumption:
     reason = f"lists {called} up to {{limit}}, and it is {{value:g}}"
-    return at_most("atoms", f"{called} is at most {{limit}}", value, reason, _MOST_ATOMS)
+    return assume.at_most("atoms", f"{called} is at most {{limit}}", value, reason, _MOST_ATOMS)
 
 
 @ours(
@@ -102,13 +85,13 @@ def _few_atoms(value: Callable[[Spec], float], called: str) -> Assumption:
     assumptions=(
         _has_noise("discrete-laplace"),
         _ANSWER_REACH,
-        _few_atoms(lambda spec: run_of(spec, NoisedAnswer).sensitivity, "the sensitivity"),
+        _few_atoms(lambda spec: assume.run_of(spec, specs.NoisedAnswer).sensitivity, "the sensitivity"),
         _BOUNDED,
     ),
 )
-def discrete_laplace(spec: Spec) -> Guarantee:
+def discrete_laplace(spec: specs.Spec) -> Guarantee:
     """The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly."""
-    run = run_of(spec, NoisedAnswer)
+    run = assume.run_of(spec, specs.NoisedAnswer)
     return _once(atomic.DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
 
 
@@ -117,20 +100,16 @@ def discrete_laplace(spec: Spec) -> Guarantee:
     "An answer with l2 sensitivity D and Gaussian noise of deviation s is mu-Gaussian DP with mu = D / s.",
     Citation("dong2022gaussian", "Theorem 2.7"),
     scope=_ANSWERS,
-    assumptions=(
-        _has_noise("gaussian"),
-        up_to("the sensitivity over the scale", _ratio),
-        _BOUNDED,
-    ),
+    assumptions=(_has_noise("gaussian"), assume.up_to("the sensitivity over the scale", _ratio), _BOUNDED),
 )
-def gaussian(spec: Spec) -> Guarantee:
+def gaussian(spec: specs.Spec) -> Guarantee:
     """Rotations bring the move onto one coordinate."""
     return GaussianDP(_ratio(spec))
 
 
-@assumption("one value", "one value is answered")
-def _one_value(spec: Spec) -> str | None:
-    dim = run_of(spec, NoisedAnswer).dim
+@assume.assumption("one value", "one value is answered")
+def _one_value(spec: specs.Spec) -> str | None:
+    dim = assume.run_of(spec, specs.NoisedAnswer).dim
     return None if dim == 1 else f"is about one value, and algorithm.dim is {dim}"
 
 
@@ -144,13 +123,13 @@ def _one_value(spec: Spec) -> str | None:
         _has_noise("discrete-gaussian"),
         _SQUARE_REACH,
         _one_value,
-        _few_atoms(lambda spec: run_of(spec, NoisedAnswer).noise.scale, "the scale"),
+        _few_atoms(lambda spec: assume.run_of(spec, specs.NoisedAnswer).noise.scale, "the scale"),
         _BOUNDED,
     ),
 )
-def discrete_gaussian(spec: Spec) -> Guarantee:
+def discrete_gaussian(spec: specs.Spec) -> Guarantee:
     """The noise is log-concave, so the largest move is the worst."""
-    run = run_of(spec, NoisedAnswer)
+    run = assume.run_of(spec, specs.NoisedAnswer)
     return _once(atomic.DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
 
 
@@ -166,21 +145,21 @@ def discrete_gaussian(spec: Spec) -> Guarantee:
         _BOUNDED,
     ),
 )
-def discrete_gaussian_renyi(spec: Spec) -> Guarantee:
+def discrete_gaussian_renyi(spec: specs.Spec) -> Guarantee:
     """Concentrated like the Gaussian that it is cut from."""
     square = up(_ratio(spec) ** 2, 2)
     return RenyiDP(ORDERS, tuple(up(order * square / 2, 2) for order in ORDERS))
 
 
-@assumption("sample", "algorithm.rate is given")
-def _sampled(spec: Spec) -> str | None:
-    absent = run_of(spec, NoisedAnswer).rate is None
+@assume.assumption("sample", "algorithm.rate is given")
+def _sampled(spec: specs.Spec) -> str | None:
+    absent = assume.run_of(spec, specs.NoisedAnswer).rate is None
     return "is about a sample of the units, and algorithm.rate is absent" if absent else None
 
 
-@assumption("noise", "the noise is laplace or gaussian")
-def _continuous(spec: Spec) -> str | None:
-    found = run_of(spec, NoisedAnswer).noise.kind.value
+@assume.assumption("noise", "the noise is laplace or gaussian")
+def _continuous(spec: specs.Spec) -> str | None:
+    found = assume.run_of(spec, specs.NoisedAnswer).noise.kind.value
     return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
 
 
@@ -189,20 +168,20 @@ def _continuous(spec: Spec) -> str | None:
     "An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is "
     "dominated by (1 - q) Q + q P against Q, and its reverse; every use draws its own sample.",
     Citation("zhu2022optimal", "Theorem 11, with the pairs of the whole answers"),
-    scope=Scope({"noised-answer"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
+    scope=assume.Scope({"noised-answer"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
         _sampled,
         _continuous,
         _SQUARE_REACH,
         _BOUNDED,
-        caller_checked("secret sample", "who takes part is drawn for each unit alone, and kept secret"),
+        assume.caller_checked("secret sample", "who takes part is drawn for each unit alone, and kept secret"),
     ),
 )
-def sampled_answer(spec: Spec) -> Guarantee:
+def sampled_answer(spec: specs.Spec) -> Guarantee:
     """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
-    run = run_of(spec, NoisedAnswer)
+    run = assume.run_of(spec, specs.NoisedAnswer)
     pair = PoissonRemovePair if run.noise.kind is AnswerNoiseKind.GAUSSIAN else atomic.PoissonLaplacePair
-    return _once(pair(promised(run.rate, "a rate"), _ratio(spec)))
+    return _once(pair(assume.promised(run.rate, "a rate"), _ratio(spec)))
 
 
 def _log_ratio(large: Fraction, small: Fraction) -> float:
@@ -216,12 +195,12 @@ def _log_ratio(large: Fraction, small: Fraction) -> float:
     "A category reported truly with probability p, else as one of the k - 1 others, has losses of +-ln(p (k - 1) / "
     "(1 - p)) with probabilities p and (1 - p) / (k - 1), and 0 else; this is exact.",
     Citation("kairouz2017composition", "Section 3, for k categories"),
-    scope=Scope({"randomised-response"}, SEEN, {Relation.REPLACE_ONE: frozenset()}),
-    assumptions=(caller_checked("own answer", "a unit's answer is its own, and depends on no other unit"),),
+    scope=assume.Scope({"randomised-response"}, SEEN, {Relation.REPLACE_ONE: frozenset()}),
+    assumptions=(assume.caller_checked("own answer", "a unit's answer is its own, and depends on no other unit"),),
 )
-def randomised_response(spec: Spec) -> Guarantee:
+def randomised_response(spec: specs.Spec) -> Guarantee:
     """Two units that replace each other swap the probabilities of two answers."""
-    run = run_of(spec, RandomisedResponse)
+    run = assume.run_of(spec, specs.RandomisedResponse)
     # As fractions: near 1 / k the two logarithms agree in most of their digits.
     truth = Fraction(run.truth)
     other = (1 - truth) / (run.categories - 1)
@@ -235,8 +214,8 @@ def randomised_response(spec: Spec) -> Guarantee:
     return _once(atomic.ExplicitPair((-loss, 0.0, loss), (small, rest, large), 0.0))
 
 
-def _largest_shift(spec: Spec) -> float:
-    run = run_of(spec, RandomShift)
+def _largest_shift(spec: specs.Spec) -> float:
+    run = assume.run_of(spec, specs.RandomShift)
     return max(run.shifts) / run.scale
 
 
@@ -245,17 +224,17 @@ def _largest_shift(spec: Spec) -> float:
     "A Gaussian answer that a unit's presence moves by length s_j with probability w_j, j secret and independent of "
     "the data, is dominated by the mixture of N(s_j / sigma, 1) against N(0, 1), and its reverse.",
     Citation("choquette2024privacy", "mixture of Gaussians mechanisms"),
-    scope=Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
+    scope=assume.Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
         _exponent_up_to("the squared shift over the noise", lambda spec: _largest_shift(spec) * _largest_shift(spec)),
-        caller_checked(
+        assume.caller_checked(
             "secret draw", "which length it is depends on nothing that is seen or private, and stays secret"
         ),
     ),
 )
-def random_shift(spec: Spec) -> Guarantee:
+def random_shift(spec: specs.Spec) -> Guarantee:
     """Shifts along one line are the worst of all shifts of these lengths."""
-    run = run_of(spec, RandomShift)
+    run = assume.run_of(spec, specs.RandomShift)
     total = math.fsum(run.weights)
     return _once(
         RandomShiftPair(
@@ -268,22 +247,22 @@ def random_shift(spec: Spec) -> Guarantee:
 # One of many: by a noisy score, or against a noisy threshold.
 
 
-def _range(spec: Spec) -> float:
+def _range(spec: specs.Spec) -> float:
     """2 D / s, or D / s where all scores move one way: under replace-one one unit goes and another comes."""
-    run = run_of(spec, Selection)
+    run = assume.run_of(spec, specs.Selection)
     both_ways = not (run.monotone and spec.relation is Relation.ADD_REMOVE)
     return up((2.0 if both_ways else 1.0) * run.sensitivity / run.scale, 2)
 
 
-_SELECTIONS = Scope({"selection"}, SEEN, EITHER)
+_SELECTIONS = assume.Scope({"selection"}, SEEN, EITHER)
 _SELECTION_REACH = _exponent_up_to("the range of the loss", _range)
-_SCORES = caller_checked("candidates", "the list of candidates is public, and only the chosen name is released")
+_SCORES = assume.caller_checked("candidates", "the list of candidates is public, and only the chosen name is released")
 
 
-@assumption("method", "the choice is exponential")
-def _ranged(spec: Spec) -> str | None:
-    method = run_of(spec, Selection).method
-    if method in {SelectionMethod.EXPONENTIAL, SelectionMethod.NOISY_MAX_GUMBEL}:
+@assume.assumption("method", "the choice is exponential")
+def _ranged(spec: specs.Spec) -> str | None:
+    method = assume.run_of(spec, specs.Selection).method
+    if method in {specs.SelectionMethod.EXPONENTIAL, specs.SelectionMethod.NOISY_MAX_GUMBEL}:
         return None
     return f"is about exponential and noisy-max-gumbel selection, and this is {method.value}"
 
@@ -297,7 +276,7 @@ def _ranged(spec: Spec) -> str | None:
     scope=_SELECTIONS,
     assumptions=(_ranged, _SELECTION_REACH, _BOUNDED, _SCORES),
 )
-def bounded_range(spec: Spec) -> Guarantee:
+def bounded_range(spec: specs.Spec) -> Guarantee:
     """The curve that every such mechanism stays below is the curve of a pair."""
     return _once(atomic.BoundedRangePair(_range(spec)))
 
@@ -310,13 +289,13 @@ def bounded_range(spec: Spec) -> Guarantee:
     scope=_SELECTIONS,
     assumptions=(_SELECTION_REACH, _BOUNDED, _SCORES),
 )
-def pure(spec: Spec) -> Guarantee:
+def pure(spec: specs.Spec) -> Guarantee:
     """Permute-and-flip is the largest score with exponential noise."""
     return PureDP(_range(spec))
 
 
-def _sparse_epsilon(spec: Spec) -> float:
-    run = run_of(spec, SparseVector)
+def _sparse_epsilon(spec: specs.Spec) -> float:
+    run = assume.run_of(spec, specs.SparseVector)
     both_ways = 1.0 if run.monotone and spec.relation is Relation.ADD_REMOVE else 2.0
     answers = 0.0 if run.answer_scale is None else run.positives * run.sensitivity / run.answer_scale
     queries = both_ways * run.positives * run.sensitivity / run.query_scale
@@ -328,13 +307,13 @@ def _sparse_epsilon(spec: Spec) -> float:
     "Queries compared with one noised threshold until c are above are epsilon-DP with epsilon = D / s_threshold + 2 c "
     "D / s_query (c D / s_query for monotone queries under add-remove), plus c D / s_answer where values are released.",
     Citation("lyu2017understanding", "Algorithm 7, with and without monotone queries"),
-    scope=Scope({"sparse-vector"}, SEEN, EITHER),
+    scope=assume.Scope({"sparse-vector"}, SEEN, EITHER),
     assumptions=(
         _exponent_up_to("epsilon", _sparse_epsilon),
         _BOUNDED,
-        caller_checked("fresh noise", "every query gets fresh noise, and released values get fresh noise again"),
+        assume.caller_checked("fresh noise", "every query gets fresh noise, and released values get fresh noise again"),
     ),
 )
-def sparse_vector(spec: Spec) -> Guarantee:
+def sparse_vector(spec: specs.Spec) -> Guarantee:
     """A moved threshold covers all answers below at once; each one above pays for itself."""
     return PureDP(_sparse_epsilon(spec))

@@ -168,13 +168,7 @@ _HOLDS = assume.caller_checked(
     "potentials p = (m/M)^(d/2) / 2 with a Gaussian envelope; for potentials between 0 and H, p = e^-H.",
     Citation("seeman2021exact", "exact draws of finite time, here with the failure counted in place of an atom"),
     scope=DRAWS,
-    assumptions=(
-        _drawn_by(RejectionDraws),
-        _PUBLIC_DRAWS,
-        _known,
-        _enough_trials,
-        _HOLDS,
-    ),
+    assumptions=(_drawn_by(RejectionDraws), _PUBLIC_DRAWS, _known, _enough_trials, _HOLDS),
     certificates=_constants,
 )
 def rejection(spec: Spec) -> Guarantee:

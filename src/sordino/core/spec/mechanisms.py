@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
+from sordino.core.spec import problem as parts
 from sordino.core.spec.chain import Batch, Scheme
 from sordino.core.spec.fields import (
     COUNT,
@@ -28,18 +29,6 @@ from sordino.core.spec.fields import (
     Word,
 )
 from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
-from sordino.core.spec.problem import (
-    RUNS,
-    SCHEDULES,
-    UNIT,
-    Algorithm,
-    AnyUnit,
-    ColumnUnit,
-    Problem,
-    Schedule,
-    Scheduled,
-    Unit,
-)
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, InputError, Interval
 
 _TWO_OR_MORE = Interval(2, COUNT.high)
@@ -48,7 +37,7 @@ MOST_SHIFTS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mechanism(Algorithm):
+class Mechanism(parts.Algorithm):
     """A mechanism that answers once, or several times with adaptive choices; everything it says is seen."""
 
     views: ClassVar[frozenset[View]] = frozenset({View.ALL_ITERATES})
@@ -87,7 +76,7 @@ class AnswerNoise(Section):
     ]
 
 
-@RUNS.register("noised-answer", kw_only=True)
+@parts.RUNS.register("noised-answer", kw_only=True)
 class NoisedAnswer(Mechanism):
     """An answer of bounded sensitivity plus noise."""
 
@@ -117,7 +106,7 @@ class NoisedAnswer(Mechanism):
             yield Contradiction("sensitivity", "to be a whole number where answers and noise are", self.sensitivity)
 
 
-@RUNS.register("randomised-response", kw_only=True)
+@parts.RUNS.register("randomised-response", kw_only=True)
 class RandomisedResponse(Mechanism):
     """Every unit reports its true category with a given probability, else one of the others at random."""
 
@@ -139,7 +128,7 @@ class SelectionMethod(StrEnum):
     NOISY_MAX_EXPONENTIAL = "noisy-max-exponential"
 
 
-@RUNS.register("selection", kw_only=True)
+@parts.RUNS.register("selection", kw_only=True)
 class Selection(Mechanism):
     """One candidate is chosen by its score; only its name is released."""
 
@@ -162,7 +151,7 @@ class Selection(Mechanism):
         )
 
 
-@RUNS.register("sparse-vector", kw_only=True)
+@parts.RUNS.register("sparse-vector", kw_only=True)
 class SparseVector(Mechanism):
     """Whether noised queries exceed one noised threshold, until some have; queries may be chosen adaptively."""
 
@@ -171,9 +160,7 @@ class SparseVector(Mechanism):
     threshold_scale: Annotated[float, Number(POSITIVE), "Laplace scale on the threshold, drawn once"]
     query_scale: Annotated[float, Number(POSITIVE), "Laplace scale on every query, drawn anew"]
     answer_scale: Annotated[
-        float | None,
-        Number(POSITIVE),
-        "Laplace scale of the released values of the queries above; absent: none",
+        float | None, Number(POSITIVE), "Laplace scale of the released values of the queries above; absent: none"
     ] = None
     monotone: Annotated[
         bool, Flag(), "whether one unit that is added moves all queries the same way; used under add-remove only"
@@ -184,7 +171,7 @@ class SparseVector(Mechanism):
         return f"sparse vector until {self.positives} queries are above a noised threshold"
 
 
-@RUNS.register("random-shift", kw_only=True)
+@parts.RUNS.register("random-shift", kw_only=True)
 class RandomShift(Mechanism):
     """A Gaussian answer that a unit moves by one of several lengths, drawn secretly and independently of the data."""
 
@@ -222,7 +209,7 @@ class SumShape(StrEnum):
 _REPLACED = {SumShape.VECTOR: 2.0, SumShape.RANK_ONE: up(2.0**0.5)}
 
 
-Option = Setting | Schedule
+Option = Setting | parts.Schedule
 
 
 class Options(Settings):
@@ -230,21 +217,21 @@ class Options(Settings):
 
     def read_entry(self, path: str, value: Any) -> Option:
         """Read an object as a schedule, anything else as a setting."""
-        if isinstance(value, Mapping | Schedule):
-            return Scheduled().read(path, value)
+        if isinstance(value, Mapping | parts.Schedule):
+            return parts.Scheduled().read(path, value)
         return super().read_entry(path, value)
 
     def write_entry(self, value: Option) -> Any:
-        return Scheduled().write(value) if isinstance(value, Schedule) else super().write_entry(value)
+        return parts.Scheduled().write(value) if isinstance(value, parts.Schedule) else super().write_entry(value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         found = super().schema(definitions)
-        found["additionalProperties"]["anyOf"].append(SCHEDULES.schema(definitions))
+        found["additionalProperties"]["anyOf"].append(parts.SCHEDULES.schema(definitions))
         return found
 
 
-@RUNS.register("noised-sums", kw_only=True)
-class NoisedSums(Algorithm):
+@parts.RUNS.register("noised-sums", kw_only=True)
+class NoisedSums(parts.Algorithm):
     """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
 
     views: ClassVar[frozenset[View]] = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
@@ -265,8 +252,10 @@ class NoisedSums(Algorithm):
         Number(POSITIVE),
         "how far replacing a unit moves a round's sum at most, where that is less than contribution and shape say",
     ] = None
-    noise_multiplier: Annotated[Schedule, Scheduled(), "noise standard deviation over the contribution bound"]
-    unit: Annotated[AnyUnit, UNIT, "whose presence is hidden"] = Unit.RECORD
+    noise_multiplier: Annotated[
+        parts.Schedule, parts.Scheduled(), "noise standard deviation over the contribution bound"
+    ]
+    unit: Annotated[parts.AnyUnit, parts.UNIT, "whose presence is hidden"] = parts.Unit.RECORD
     options: Annotated[
         tuple[tuple[str, Option], ...], Options(), "damping, step sizes, ...: shown, never read by a theorem"
     ] = NO_SETTINGS
@@ -277,13 +266,13 @@ class NoisedSums(Algorithm):
         shape = "" if self.shape is SumShape.VECTOR else f" ({self.shape.value})"
         first = self.noise_multiplier.values(self.rounds)[0]
         replaced = "" if self.replacement is None else f"; a replacement moves it by at most {self.replacement:.6g}"
-        unit = f"; one unit is {self.unit.words}" if isinstance(self.unit, ColumnUnit) else ""
+        unit = f"; one unit is {self.unit.words}" if isinstance(self.unit, parts.ColumnUnit) else ""
         return (
             f"{times}: {self.query}; {self.sampling.words}; contributions of at most {self.contribution:.6g}{shape}, "
             f"noise {first:.6g} times that{replaced}{unit}"
         )
 
-    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+    def needs(self, problem: parts.Problem | None, view: View) -> Iterator[Contradiction]:
         """The number of records is stated once, or twice alike."""
         if problem is not None and problem.n not in (None, self.records):
             yield Contradiction("problem.n", f"to be absent or algorithm.records = {self.records}", problem.n)
@@ -293,13 +282,13 @@ class NoisedSums(Algorithm):
         yield from (misfit.under("sampling") for misfit in self.sampling.misfits(self.records, "records"))
         yield from self.noise_multiplier.misfits(self.rounds, "noise_multiplier")
         for name, value in self.options:
-            if isinstance(value, Schedule):
+            if isinstance(value, parts.Schedule):
                 yield from value.misfits(self.rounds, f"options.{name}")
         largest = _REPLACED[self.shape] * self.contribution
         if self.replacement is not None and not self.contribution <= self.replacement <= largest:
             allowed = f"to lie between the contribution and what the shape allows, {self.contribution:g} to {largest:g}"
             yield Contradiction("replacement", allowed, self.replacement, "leave it out")
-        if isinstance(self.unit, ColumnUnit) and self.sampling.scheme is not Scheme.FULL:
+        if isinstance(self.unit, parts.ColumnUnit) and self.sampling.scheme is not Scheme.FULL:
             several = "to be full where a unit has several records"
             yield Contradiction("sampling.scheme", several, self.sampling.scheme.value)
 
@@ -319,7 +308,7 @@ class NoisedSums(Algorithm):
         return self.sampling.per_epoch(self.records)
 
     @property
-    def hidden(self) -> AnyUnit:
+    def hidden(self) -> parts.AnyUnit:
         return self.unit
 
     def moves(self, relation: Relation) -> float:
@@ -350,9 +339,9 @@ class NoisedSums(Algorithm):
             raise InputError(f"algorithm.options.{name} is missing; {self.query!r} needs it.")
         return given[name]
 
-    def schedule(self, name: str) -> Schedule:
+    def schedule(self, name: str) -> parts.Schedule:
         """A setting that is a number for every round."""
-        return Scheduled().read(f"algorithm.options.{name}", self.option(name))
+        return parts.Scheduled().read(f"algorithm.options.{name}", self.option(name))
 
 
 def moves(relation: Relation, shape: SumShape = SumShape.VECTOR) -> float:

@@ -14,32 +14,13 @@ from sordino.core import bound as constants
 from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Constant, Evidence, View
-from sordino.core.spec.fields import (
-    Contradiction,
-    Flag,
-    Nested,
-    Number,
-    Numbers,
-    Schema,
-    Section,
-    Shape,
-    Spelled,
-    TaggedUnion,
-    Text,
-    Whole,
-    Word,
-    WordOrObject,
-    join,
-    object_schema,
-    read_keys,
-    write_keys,
-)
+from sordino.core.spec import fields
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, refuse
 
-SCHEDULES = TaggedUnion()
+SCHEDULES = fields.TaggedUnion()
 
 
-class Schedule(Section):
+class Schedule(fields.Section):
     """A positive value for every step k = 0, 1, ..., steps - 1."""
 
     @property
@@ -55,7 +36,7 @@ class Schedule(Section):
     def times(self, factor: float) -> "Schedule":
         """The same schedule, every value multiplied."""
 
-    def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
+    def misfits(self, steps: int, key: str) -> Iterator[fields.Contradiction]:
         """What keeps this schedule, found under `key`, from serving `steps` steps."""
         return iter(())
 
@@ -64,7 +45,7 @@ class Schedule(Section):
 class ConstantSchedule(Schedule):
     """The same value at every step; a plain number in JSON."""
 
-    value: Annotated[float, Number(POSITIVE)]
+    value: Annotated[float, fields.Number(POSITIVE)]
 
     @property
     def constant(self) -> float:
@@ -81,7 +62,7 @@ class ConstantSchedule(Schedule):
 class ListSchedule(Schedule):
     """One value per step, listed under the key "values"."""
 
-    entries: Annotated[tuple[float, ...], Numbers(Number(POSITIVE)), Spelled("values")]
+    entries: Annotated[tuple[float, ...], fields.Numbers(fields.Number(POSITIVE)), fields.Spelled("values")]
 
     @property
     def constant(self) -> float | None:
@@ -95,19 +76,21 @@ class ListSchedule(Schedule):
     def times(self, factor: float) -> "ListSchedule":
         return ListSchedule(tuple(entry * factor for entry in self.entries))
 
-    def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
+    def misfits(self, steps: int, key: str) -> Iterator[fields.Contradiction]:
         """A list serves exactly as many steps as it has entries."""
         if len(self.entries) != steps:
-            yield Contradiction(f"{key}.values", f"to have one value for each of the {steps} steps", len(self.entries))
+            yield fields.Contradiction(
+                f"{key}.values", f"to have one value for each of the {steps} steps", len(self.entries)
+            )
 
 
 @SCHEDULES.register("polynomial")
 class PolynomialSchedule(Schedule):
     """The value initial * ((k + offset) / offset) ** -power at step k = 0, 1, ..."""
 
-    initial: Annotated[float, Number(POSITIVE), "value at step 0"]
-    offset: Annotated[float, Number(POSITIVE), "number of steps before the decay sets in"]
-    power: Annotated[float, Number(NON_NEGATIVE), "exponent of the decay; 0 does not decay"]
+    initial: Annotated[float, fields.Number(POSITIVE), "value at step 0"]
+    offset: Annotated[float, fields.Number(POSITIVE), "number of steps before the decay sets in"]
+    power: Annotated[float, fields.Number(NON_NEGATIVE), "exponent of the decay; 0 does not decay"]
 
     @property
     def constant(self) -> float | None:
@@ -119,18 +102,18 @@ class PolynomialSchedule(Schedule):
     def times(self, factor: float) -> "PolynomialSchedule":
         return replace(self, initial=self.initial * factor)
 
-    def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
+    def misfits(self, steps: int, key: str) -> Iterator[fields.Contradiction]:
         """The values must not decay to 0: a scale that underflows would mean a step without noise."""
         last = float(self._at(np.array([steps - 1.0]))[0])
         if last < sys.float_info.min:
-            yield Contradiction(key, f"to stay positive for all {steps} steps", last, "lower its power")
+            yield fields.Contradiction(key, f"to stay positive for all {steps} steps", last, "lower its power")
 
     def _at(self, step: Array) -> Array:
         with np.errstate(over="ignore", under="ignore"):
             return self.initial * ((step + self.offset) / self.offset) ** -self.power
 
 
-class Scheduled(Shape):
+class Scheduled(fields.Shape):
     """A schedule: a positive number, which is a constant one, or an object with a kind."""
 
     def read(self, path: str, value: Any) -> Schedule:
@@ -138,31 +121,31 @@ class Scheduled(Shape):
             return value
         if isinstance(value, Mapping):
             return SCHEDULES.read(path, value)
-        return ConstantSchedule(Number(POSITIVE).read(path, value))
+        return ConstantSchedule(fields.Number(POSITIVE).read(path, value))
 
     def write(self, value: Schedule) -> float | dict[str, Any]:
         return value.value if isinstance(value, ConstantSchedule) else SCHEDULES.write(value)
 
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"anyOf": [Number(POSITIVE).schema(definitions), SCHEDULES.schema(definitions)]}
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
+        return {"anyOf": [fields.Number(POSITIVE).schema(definitions), SCHEDULES.schema(definitions)]}
 
 
 PLAIN_REASON = "given in the spec"
-_EVIDENCE = Word({evidence.word: evidence for evidence in Evidence if evidence is not Evidence.ASSUMED})
+_EVIDENCE = fields.Word({evidence.word: evidence for evidence in Evidence if evidence is not Evidence.ASSUMED})
 
 
 @dataclass(frozen=True)
-class StatedConstant(Section):
+class StatedConstant(fields.Section):
     """The long form of a constant."""
 
-    value: Annotated[float, Number()]
+    value: Annotated[float, fields.Number()]
     evidence: Annotated[Evidence, _EVIDENCE]
-    reason: Annotated[str, Text()]
-    reads_private_data: Annotated[bool, Flag()] = False
+    reason: Annotated[str, fields.Text()]
+    reads_private_data: Annotated[bool, fields.Flag()] = False
 
 
 @dataclass(frozen=True)
-class Certified(Shape):
+class Certified(fields.Shape):
     """A certificate for one named constant."""
 
     constant: Constant
@@ -172,43 +155,45 @@ class Certified(Shape):
         if isinstance(value, Certificate):
             if value.constant != self.constant:
                 raise refuse(path, f"to be a certificate of {self.constant.name}", value)
-            Text().read(join(path, "reason"), value.reason)  # a spec that is accepted can always be written
+            fields.Text().read(
+                fields.join(path, "reason"), value.reason
+            )  # a spec that is accepted can always be written
             return value
         if not isinstance(value, Mapping):
             number = validate.number(path, value, self.constant.allowed)
             return Certificate(self.constant, number, Evidence.DECLARED, PLAIN_REASON)
-        stated: StatedConstant = read_keys(StatedConstant, path, value)
-        number = validate.number(join(path, "value"), stated.value, self.constant.allowed)
+        stated: StatedConstant = fields.read_keys(StatedConstant, path, value)
+        number = validate.number(fields.join(path, "value"), stated.value, self.constant.allowed)
         return Certificate(self.constant, number, stated.evidence, stated.reason, stated.reads_private_data)
 
     def write(self, value: Certificate) -> float | dict[str, Any]:
         """Write a number if nothing but the number was given, else the object."""
         if value == Certificate(self.constant, value.value, Evidence.DECLARED, PLAIN_REASON):
             return value.value
-        return write_keys(StatedConstant(value.value, value.evidence, value.reason, value.reads_private_data))
+        return fields.write_keys(StatedConstant(value.value, value.evidence, value.reason, value.reads_private_data))
 
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         """A number, or the object around it, both in the constant's range."""
-        number = Number(self.constant.allowed).schema(definitions)
-        stated = object_schema(StatedConstant, definitions, {})
+        number = fields.Number(self.constant.allowed).schema(definitions)
+        stated = fields.object_schema(StatedConstant, definitions, {})
         stated["properties"]["value"] = number
         return {"description": f"{self.constant.meaning} ({self.constant.direction} bound)", "anyOf": [number, stated]}
 
 
 @dataclass(frozen=True)
-class Regulariser(Section):
+class Regulariser(fields.Section):
     """The data-free part of the drift: weight decay, or minus log prior over n."""
 
     strong_convexity: Annotated[Certificate, Certified(constants.REGULARISER_STRONG_CONVEXITY)]
     smoothness: Annotated[Certificate, Certified(constants.REGULARISER_SMOOTHNESS)]
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def contradictions(self) -> Iterator[fields.Contradiction]:
         """A function is never more convex than smooth."""
         return _curvature(self.strong_convexity, self.smoothness)
 
 
 @dataclass(frozen=True)
-class Hoelder(Section):
+class Hoelder(fields.Section):
     """Hölder continuity of every example's gradient, as run, in theta: at most constant |theta - theta'|^exponent."""
 
     constant: Annotated[Certificate, Certified(constants.HOELDER_CONSTANT)]
@@ -216,7 +201,7 @@ class Hoelder(Section):
 
 
 @dataclass(frozen=True)
-class GradientGrowth(Section):
+class GradientGrowth(fields.Section):
     """Linear growth of the difference of two examples' gradients: at most g0 + g1 |theta|."""
 
     g0: Annotated[Certificate, Certified(constants.GROWTH_G0)]
@@ -225,7 +210,7 @@ class GradientGrowth(Section):
 
 
 @dataclass(frozen=True)
-class Dissipativity(Section):
+class Dissipativity(fields.Section):
     """Pseudo-Lipschitz and dissipativity constants of a loss (heavy tails as stated)."""
 
     K1: Annotated[Certificate, Certified(constants.DISSIPATIVITY["K1"])]
@@ -237,7 +222,7 @@ class Dissipativity(Section):
 
 
 @dataclass(frozen=True)
-class Ergodicity(Section):
+class Ergodicity(fields.Section):
     """Constants of V-uniform ergodicity (heavy tails as stated)."""
 
     C: Annotated[Certificate, Certified(constants.ERGODICITY_C)]
@@ -245,7 +230,7 @@ class Ergodicity(Section):
 
 
 @dataclass(frozen=True)
-class Convergence(Section):
+class Convergence(fields.Section):
     """Total variation to the posterior after N steps: at most zeta * rate^N + bias."""
 
     zeta: Annotated[Certificate, Certified(constants.CONVERGENCE_ZETA)]
@@ -254,33 +239,33 @@ class Convergence(Section):
 
 
 @dataclass(frozen=True)
-class Problem(Section):
+class Problem(fields.Section):
     """Public sizes and certified constants; a constant that is absent is not claimed."""
 
-    n: Annotated[int | None, Whole(), "number of records, a public constant"] = None
-    dim: Annotated[int | None, Whole(), "number of parameters"] = None
+    n: Annotated[int | None, fields.Whole(), "number of records, a public constant"] = None
+    dim: Annotated[int | None, fields.Whole(), "number of parameters"] = None
     gradient_sensitivity: Annotated[Certificate | None, Certified(constants.GRADIENT_SENSITIVITY)] = None
     gradient_bound: Annotated[Certificate | None, Certified(constants.GRADIENT_BOUND)] = None
     strong_convexity: Annotated[Certificate | None, Certified(constants.STRONG_CONVEXITY)] = None
     smoothness: Annotated[Certificate | None, Certified(constants.SMOOTHNESS)] = None
     unclipped_smoothness: Annotated[Certificate | None, Certified(constants.UNCLIPPED_SMOOTHNESS)] = None
-    regulariser: Annotated[Regulariser | None, Nested(Regulariser)] = None
+    regulariser: Annotated[Regulariser | None, fields.Nested(Regulariser)] = None
     drift_bound: Annotated[Certificate | None, Certified(constants.DRIFT_BOUND)] = None
-    hoelder: Annotated[Hoelder | None, Nested(Hoelder)] = None
-    gradient_growth: Annotated[GradientGrowth | None, Nested(GradientGrowth)] = None
-    dissipativity: Annotated[Dissipativity | None, Nested(Dissipativity)] = None
-    ergodicity: Annotated[Ergodicity | None, Nested(Ergodicity)] = None
-    convergence: Annotated[Convergence | None, Nested(Convergence)] = None
+    hoelder: Annotated[Hoelder | None, fields.Nested(Hoelder)] = None
+    gradient_growth: Annotated[GradientGrowth | None, fields.Nested(GradientGrowth)] = None
+    dissipativity: Annotated[Dissipativity | None, fields.Nested(Dissipativity)] = None
+    ergodicity: Annotated[Ergodicity | None, fields.Nested(Ergodicity)] = None
+    convergence: Annotated[Convergence | None, fields.Nested(Convergence)] = None
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def contradictions(self) -> Iterator[fields.Contradiction]:
         """A function is never more convex than smooth."""
         if self.strong_convexity is not None and self.smoothness is not None:
             yield from _curvature(self.strong_convexity, self.smoothness)
 
 
-def _curvature(strong_convexity: Certificate, smoothness: Certificate) -> Iterator[Contradiction]:
+def _curvature(strong_convexity: Certificate, smoothness: Certificate) -> Iterator[fields.Contradiction]:
     if strong_convexity.value > smoothness.value:
-        yield Contradiction(
+        yield fields.Contradiction(
             "strong_convexity", f"to be at most the smoothness {smoothness.value!r}", strong_convexity.value
         )
 
@@ -293,11 +278,11 @@ class AverageNoiseKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class AverageNoise(Section):
+class AverageNoise(fields.Section):
     """Noise added once, to the average."""
 
-    kind: Annotated[AverageNoiseKind, Word(AverageNoiseKind)]
-    scale: Annotated[float, Number(POSITIVE), "laplace: scale of each coordinate; gaussian: standard deviation"]
+    kind: Annotated[AverageNoiseKind, fields.Word(AverageNoiseKind)]
+    scale: Annotated[float, fields.Number(POSITIVE), "laplace: scale of each coordinate; gaussian: standard deviation"]
 
     @property
     def exponent(self) -> int:
@@ -306,18 +291,18 @@ class AverageNoise(Section):
 
 
 @dataclass(frozen=True)
-class Average(Section):
+class Average(fields.Section):
     """The average of f over the kept iterates, plus noise."""
 
     lipschitz: Annotated[Certificate, Certified(constants.AVERAGE_LIPSCHITZ)]
-    dim: Annotated[int, Whole(), "number of values of f"]
-    noise: Annotated[AverageNoise, Nested(AverageNoise)]
+    dim: Annotated[int, fields.Whole(), "number of values of f"]
+    noise: Annotated[AverageNoise, fields.Nested(AverageNoise)]
 
 
-RUNS = TaggedUnion()
+RUNS = fields.TaggedUnion()
 """Algorithms that run by themselves."""
 
-ALGORITHMS = TaggedUnion(wider=RUNS)
+ALGORITHMS = fields.TaggedUnion(wider=RUNS)
 """All algorithms: runs, and composites of runs."""
 
 
@@ -328,11 +313,11 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True)
-class ColumnUnit(Section):
+class ColumnUnit(fields.Section):
     """All records that share a value of a column, such as those of a patient."""
 
-    column: Annotated[str, Text()]
-    most_records: Annotated[int, Whole(), "records of one unit that are used at most"]
+    column: Annotated[str, fields.Text()]
+    most_records: Annotated[int, fields.Whole(), "records of one unit that are used at most"]
 
     @property
     def words(self) -> str:
@@ -341,7 +326,7 @@ class ColumnUnit(Section):
 
 
 AnyUnit = Unit | ColumnUnit
-UNIT = WordOrObject(Word(Unit), Nested(ColumnUnit))
+UNIT = fields.WordOrObject(fields.Word(Unit), fields.Nested(ColumnUnit))
 
 
 def column_of(unit: AnyUnit) -> str | None:
@@ -349,7 +334,7 @@ def column_of(unit: AnyUnit) -> str | None:
     return unit.column if isinstance(unit, ColumnUnit) else None
 
 
-class Algorithm(Section, ABC):
+class Algorithm(fields.Section, ABC):
     """A mechanism, described completely and without data."""
 
     views: ClassVar[frozenset[View]]
@@ -365,24 +350,24 @@ class Algorithm(Section, ABC):
         """Whose presence it hides; a record, unless the algorithm keeps the records of a unit together."""
         return Unit.RECORD
 
-    def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
+    def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[fields.Contradiction]:
         """What keeps a spec with this algorithm and these other sections from making sense, with the spec's keys."""
         if view not in self.views:
             allowed = ", ".join(sorted(self.views))
-            yield Contradiction("view", f"to be one of {allowed} for this algorithm", view.value)
+            yield fields.Contradiction("view", f"to be one of {allowed} for this algorithm", view.value)
         if average is None and view == View.AVERAGE:
-            yield Contradiction("average", "to be given when the view is average", None)
+            yield fields.Contradiction("average", "to be given when the view is average", None)
         if average is not None and view != View.AVERAGE:
-            yield Contradiction("average", f"to be absent when the view is {view.value}", "an average")
+            yield fields.Contradiction("average", f"to be absent when the view is {view.value}", "an average")
         yield from self.needs(problem, view)
 
-    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+    def needs(self, problem: Problem | None, view: View) -> Iterator[fields.Contradiction]:
         """The rules of this kind of algorithm on its problem and view; none unless it states some."""
         return iter(())
 
 
-def required(problem: Problem | None, *names: str) -> Iterator[Contradiction]:
+def required(problem: Problem | None, *names: str) -> Iterator[fields.Contradiction]:
     """A contradiction for each of the named keys that `problem` lacks."""
     for name in names:
         if problem is None or getattr(problem, name) is None:
-            yield Contradiction(f"problem.{name}", "to be given for this algorithm", None)
+            yield fields.Contradiction(f"problem.{name}", "to be given for this algorithm", None)
