@@ -67,6 +67,7 @@ def test_a_ledger_with_an_odd_name_is_opened_shown_and_verified(tmp_path, capsys
 
 # What a terminal obeys, in two spellings, and what turns the direction of text around.
 WORD = f"{EVIL}\x9b2J\u2066"
+BUDGET = ["--epsilon", "8", "--delta", "1e-6", "--relation", "replace-one"]
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +84,10 @@ def clinic(tmp_path_factory) -> Path:
             writer.writerow([value, words["ward"][at], words["ill"][sick]])
     features = (Feature(age, Number(0, 1)), Feature(ward, Category(words["ward"])))
     write_schema(Schema(2000, features, Target(ill, Category(words["ill"])), True), place / "schema.json")
-    budget = ["--epsilon", "8", "--delta", "1e-6", "--relation", "replace-one", "--schema", str(place / "schema.json")]
+    budget = [*BUDGET, "--schema", str(place / "schema.json")]
     rows = str(place / "rows.csv")
     assert main(["fit", "logistic", rows, *budget, "--out", str(place / "fit")]) == 0
-    cost = ["--epsilon", "8", "--delta", "1e-6"]
-    assert main(["explore", "check", str(place / "fit"), rows, *cost, "--out", str(place / "check")]) == 0
+    assert main(["explore", "check", str(place / "fit"), rows, *BUDGET[:4], "--out", str(place / "check")]) == 0
     return place
 
 
@@ -111,18 +111,7 @@ FORMATS = [["--format", word] for word in ("text", "csv", "latex", "html", "json
         ["schema", "new", "rows.csv", "--target", f"ill{WORD}"],
         ["schema", "new", "rows.csv", "--target", "other"],
         ["schema", "check", "schema.json", "rows.csv"],
-        [
-            "plan",
-            "logistic",
-            "--schema",
-            "schema.json",
-            "--epsilon",
-            "8",
-            "--delta",
-            "1e-6",
-            "--relation",
-            "replace-one",
-        ],
+        ["plan", "logistic", "--schema", "schema.json", *BUDGET],
         ["audit", "fit", "--method", "exact"],
     ],
     ids=lambda words: ascii(" ".join(words))[1:60],
