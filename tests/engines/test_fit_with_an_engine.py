@@ -81,8 +81,6 @@ def test_the_ledger_is_debited_once_and_before_a_row_is_read(folder, ledger):
 
 
 def test_what_names_and_types_tell_is_refused_before_the_debit(folder, ledger):
-    with pytest.raises(InputError, match="engine to be one of"):
-        fitted(folder, schema(), engine="hadoop", ledger=ledger)
     with pytest.raises(InputError, match="bounded-influence"):
         fitted(folder, schema(), engine="streamed", ledger=ledger, method="ridge")
     with pytest.raises(InputError, match="whole-units"):

@@ -161,28 +161,6 @@ def test_no_place_for_the_file_and_a_refusal_of_the_ledger_cost_nothing(folder, 
     assert not (tmp_path / "rounds").exists()
 
 
-def test_a_file_that_others_may_read_or_that_was_changed_is_refused(folder, tmp_path, ledger):
-    keep = tmp_path / "rounds"
-    stopped(folder, keep, ledger=ledger)
-    content = keep.read_bytes()
-    keep.chmod(0o644)
-    with pytest.raises(InputError, match="readable by its owner alone"):
-        fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger)
-    keep.chmod(0o600)
-    for place in (30, len(content) // 2, len(content) - 1):
-        changed = bytearray(content)
-        changed[place] ^= 1
-        keep.write_bytes(changed)
-        with pytest.raises(InputError, match="cut short or changed"):
-            fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger)
-    link = tmp_path / "link"
-    keep.write_bytes(content)
-    link.symlink_to(keep)
-    with pytest.raises(InputError):
-        fitted(folder, schema(), engine="streamed", keep=link, ledger=ledger)
-    assert len(ledger.entries()) == 1
-
-
 def test_an_entry_of_another_fit_does_not_pay(folder, tmp_path, ledger):
     """Not a cheaper run, and not the same run with a bound that is not its own."""
     keep = tmp_path / "rounds"

@@ -112,10 +112,9 @@ def test_types_and_shapes_are_refused_before_the_debit(examples, relation, tmp_p
 
 def test_what_canaries_do_not_go_with_is_refused_before_the_debit(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger", "digits", "replace-one", 3.0, 1e-4)
+    drawn = {"scheme": "without-replacement", "size": 40}
     with pytest.raises(InputError, match="full or poisson for canaries"):
-        fitted(
-            (X, Y), "replace-one", canaries=40, sampling={"scheme": "without-replacement", "size": 40}, ledger=ledger
-        )
+        fitted((X, Y), "replace-one", canaries=40, sampling=drawn, ledger=ledger)
     assert not ledger.entries()
 
 

@@ -44,6 +44,11 @@ def branching(x, y=None):
         numpyro.sample("y", dist.Normal(x, sigma), obs=y)
 
 
+@pytest.fixture
+def ledger(tmp_path):
+    return sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
+
+
 def pair():
     return {name: DATA[name] for name in ("x", "y")}
 
@@ -67,8 +72,7 @@ def pair():
         ),
     ],
 )
-def test_a_public_mistake_is_refused_before_the_debit(model, data, options, words, tmp_path):
-    ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
+def test_a_public_mistake_is_refused_before_the_debit(model, data, options, words, ledger):
     with pytest.raises(sordino.InputError, match=words):
         sordino.fit(model, data, **{**BUDGET, **options}, ledger=ledger)
     assert ledger.entries() == ()
@@ -117,12 +121,11 @@ ODD = {
 
 @pytest.mark.parametrize(("name", "cell"), ODD.values(), ids=ODD)
 @pytest.mark.parametrize("method", ["rounds", "training", pytest.param("natural", marks=pytest.mark.slow)])
-def test_no_number_stops_a_fit_after_the_debit(method, name, cell, tmp_path):
+def test_no_number_stops_a_fit_after_the_debit(method, name, cell, ledger):
     """A refusal told that one record holds such a number, and the debit was spent."""
     data = {"x": np.linspace(-1.0, 1.0, 4000), "y": np.arange(4000) % 3}
     data[name][7] = cell
     own = {"model": scaled} if method == "natural" else {"model": loss, "params": POINT, "options": {"rounds": 2}}
-    ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
     with pytest.warns(NonPrivateWarning, match="NON-PRIVATE"):
         sordino.fit(data=data, method=method, ledger=ledger, **own, **BUDGET)
     assert len(ledger.entries()) == 1
@@ -137,8 +140,7 @@ def test_rows_from_afar_make_a_release_that_can_be_read(tmp_path):
     assert 1e6 < line.estimate < np.inf
 
 
-def test_a_run_that_diverged_ends_in_a_sentence_and_not_in_a_folder_that_cannot_be_read(tmp_path):
-    ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
+def test_a_run_that_diverged_ends_in_a_sentence_and_not_in_a_folder_that_cannot_be_read(ledger):
     options = {"rounds": 3, "clip": 100.0, "optimiser": optax.sgd(1e308)}
     far = {"x": np.ones(4000), "y": np.full(4000, 1e4)}
     with pytest.raises(sordino.InputError, match=r"The run diverged.*A debit stays"):
@@ -234,12 +236,7 @@ def test_another_number_of_units_is_refused_before_the_debit(tmp_path):
     ledger = sordino.Ledger.open(
         tmp_path / "ledger", "clinic", "replace-one", 50.0, 1e-4, unit={"column": "who", "most_records": 2}
     )
-    data = {"x": np.zeros((400, 1)), "y": np.zeros(400), "who": np.arange(400) // 2}
-    budget = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0, "ledger": ledger}
-
-    def loss(params, x, y):
-        return 0.5 * (x @ params["w"] - y) ** 2
-
+    data = {"x": np.zeros(400), "y": np.zeros(400), "who": np.arange(400) // 2}
     with pytest.raises(sordino.InputError, match="the number of units to be records = 201 under replace-one, got 200"):
-        sordino.fit(loss, data, params={"w": np.zeros(1)}, unit="who", most_records=2, records=201, **budget)
+        sordino.fit(loss, data, params=POINT, unit="who", most_records=2, records=201, ledger=ledger, **BUDGET)
     assert not ledger.entries()

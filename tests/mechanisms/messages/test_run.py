@@ -89,19 +89,6 @@ def test_a_sequential_run_is_the_published_algorithm(spec, rows):
     np.testing.assert_allclose(release.natural, theta, rtol=2e-4)
 
 
-@pytest.mark.parametrize(
-    "sampling", ["passes", *(pytest.param(name, marks=pytest.mark.slow) for name in SAMPLINGS if name != "passes")]
-)
-def test_the_same_seed_gives_the_same_bits_and_another_seed_others(spec, network, rows, sampling):
-    described = spec(21, sampling)
-    first, again, other = (
-        released(described, network, rows, REFINEMENTS["centred"], seed).natural for seed in (3, 3, 4)
-    )
-    np.testing.assert_array_equal(first, again)
-    # Precisions that were raised to the floor are the floor, whatever the seed.
-    assert not np.isin(first[first != np.float32(REFINEMENTS["centred"].repair.floor)], other).any()
-
-
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("damping", [0.5, 7.0, {"kind": "polynomial", "initial": 9.0, "offset": 2.0, "power": 1.0}])
 def test_step_and_noise_come_from_one_gamma(spec, relation, damping):

@@ -29,13 +29,18 @@ SPEC = training_spec(40, CLIP)
 _MADE: dict[tuple, WholeSums] = {}
 
 
-def sums_of(name, block=BLOCK, clip=CLIP):
-    """One object for each case, so that its programs are compiled once."""
+def made(name, block=BLOCK, clip=CLIP, noise=1.0, records=10**6, **more):
+    """Sums of a case, compiled anew."""
     loss, params, examples = CASES[name]
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
+    return WholeSums(loss, clip, params, one, block, noise, records, **more)
+
+
+def sums_of(name, block=BLOCK, clip=CLIP):
+    """One object for each case, so that its programs are compiled once."""
     asked = (name, block, clip)
     if asked not in _MADE:
-        _MADE[asked] = WholeSums(loss, clip, params, one, block, 1.0, 10**6)
+        _MADE[asked] = made(name, block, clip)
     return _MADE[asked]
 
 
@@ -142,8 +147,7 @@ def test_a_record_that_is_left_out_is_divided_by_nowhere():
 def test_a_clip_that_the_first_program_forgets_is_enforced_on_the_whole_numbers(name, monkeypatch):
     """Weights as if lengths were half of what they are: such records contribute nothing, and short ones stay."""
     loss, params, examples = CASES[name]
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
-    broken = WholeSums(loss, CLIP, params, one, BLOCK, 1.0, 10**6)
+    broken = made(name)
     first = broken._factored
     monkeypatch.setattr(broken, "_factored", lambda *given: (first(*given)[0], 2.0 * first(*given)[1]))
     long = lengths(loss, params, examples)
@@ -223,16 +227,14 @@ def test_where_places_are_not_alike_a_run_is_not_called_exact(monkeypatch):
 
 
 def test_what_whole_numbers_do_not_hold_is_refused_with_the_numbers():
-    loss, params, examples = CASES["dense"]
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
-    with pytest.raises(InputError, match=r"Expected noise of at most .* got 1e\+09"):
-        WholeSums(loss, CLIP, params, one, BLOCK, 1e9, 100)
-    with pytest.raises(InputError, match=r"Expected at most \d+ records"):
-        WholeSums(loss, CLIP, params, one, BLOCK, 1.0, 10**12)
-    with pytest.raises(InputError, match=r"blocks of at most \d+ examples.*got 10000000; make microbatch smaller"):
-        WholeSums(loss, CLIP, params, one, 10**7, 1.0, 100)
-    with pytest.raises(InputError, match="the clip"):
-        WholeSums(loss, 1e-200, params, one, BLOCK, 1e-200, 100)
+    for changed, words in (
+        ({"noise": 1e9, "records": 100}, r"Expected noise of at most .* got 1e\+09"),
+        ({"records": 10**12}, r"Expected at most \d+ records"),
+        ({"block": 10**7, "records": 100}, r"blocks of at most \d+ examples.*got 10000000; make microbatch smaller"),
+        ({"clip": 1e-200, "noise": 1e-200, "records": 100}, "the clip"),
+    ):
+        with pytest.raises(InputError, match=words):
+            made("dense", **changed)
     with pytest.raises(InputError, match="positions in a block"):
         whole_sums._room(2**40)
 

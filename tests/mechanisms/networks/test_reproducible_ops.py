@@ -17,7 +17,7 @@ from sordino.mechanisms.networks.jaxpr import bound
 from sordino.mechanisms.networks.reproducible_ops import exact_product, patches
 from sordino.noise.lattice import in_doubles
 from tests.mechanisms.networks.losses import CASES, plainly
-from tests.mechanisms.networks.test_integer_sums import BLOCK, CLIP, drawn_examples, summed, trained
+from tests.mechanisms.networks.test_integer_sums import CLIP, drawn_examples, made, summed, trained
 
 # As in runs, compiled.
 product = jax.jit(exact_product)
@@ -116,9 +116,8 @@ def test_patches_move_numbers_and_compute_none():
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["convolution", "dense"])
 def test_sums_with_own_bits_are_near_and_the_same_in_any_order(name):
-    loss, params, examples = CASES[name]
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
-    sums = WholeSums(loss, CLIP, params, one, BLOCK, 1.0, 10**6, own_bits=True)
+    loss, params, _ = CASES[name]
+    sums = made(name, own_bits=True)
     assert sums.places_alike(params, np.random.default_rng(0))
     rows, order = drawn_examples(name, 11), np.random.default_rng(1).permutation(11)
     whole = summed(sums, params, rows, np.arange(11))
