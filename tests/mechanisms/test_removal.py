@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.core.spec import Spec
-from sordino.mechanisms import SeededRandomness, run
-from sordino.mechanisms.messages import (
-    CentredCoordinates,
-    NaturalCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    run_message_passing,
-)
+from sordino.mechanisms import SeededRandomness, messages, run
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.networks.training import Descent
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
@@ -109,18 +101,18 @@ def of_mixture(rows: Rows, planned: int) -> Array:
 
 def of_messages(coordinates) -> Summed:
     """Rows so short, and targets so large, that precisions stay near the prior's and only linear parts are seen."""
-    refinement = Refinement(coordinates, RaiseEigenvalues(1e-6))
+    refinement = messages.Refinement(coordinates, messages.RaiseEigenvalues(1e-6))
 
     def summed(rows, planned):
         spec = rounds("message-passing", planned, 1.0, damping=float(planned))
         given = SeededRandomness(0)
-        found = run_message_passing(
+        found = messages.run_message_passing(
             spec,
             GaussianSite(diagonal=True),
             1e-4 * rows.X,
             1e4 * rows.y,
             given,
-            prior=Prior(1.0),
+            prior=messages.Prior(1.0),
             refinement=refinement,
         )
         return found.natural[:2].astype(float)
@@ -148,8 +140,8 @@ PATHS: dict[str, Callable[..., Summed]] = {
     "variational network": lambda: of_variational(MLPRegression(hidden=(2,))),
     "variational with an own loss": lambda: of_variational(JaxModel(own_loss, 2)),
     "mixture": lambda: of_mixture,
-    "natural messages": lambda: of_messages(NaturalCoordinates()),
-    "centred messages": lambda: of_messages(CentredCoordinates(1e-6)),
+    "natural messages": lambda: of_messages(messages.NaturalCoordinates()),
+    "centred messages": lambda: of_messages(messages.CentredCoordinates(1e-6)),
     "natural gradients": lambda: of_natural_gradients,
 }
 

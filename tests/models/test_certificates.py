@@ -4,31 +4,16 @@ import math
 
 import pytest
 
+from sordino import models
 from sordino.core.bound import Evidence, Relation, View
 from sordino.core.spec import Ball, Batch, ConstantSchedule, GaussianNoise, NoisyGradient, Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
-from sordino.models import (
-    MODELS,
-    Domain,
-    GaussianLinear,
-    GaussianMixture,
-    Huber,
-    JaxModel,
-    Logistic,
-    LossFact,
-    LossFacts,
-    MLPRegression,
-    PoissonRegression,
-    Probit,
-    Softmax,
-    working_bound,
-)
 from tests.models.cases import feature, norm, residual
 
 R, LAMBDA = 3.0, 0.25
-ROWS = Domain(4, R, target_bound=2.0)
-PLAIN = Domain(4, R)
+ROWS = models.Domain(4, R, target_bound=2.0)
+PLAIN = models.Domain(4, R)
 UNBOUNDED = (None, None)
 
 
@@ -39,12 +24,12 @@ def values(model, domain=PLAIN, clipping=None, ball=None):
 @pytest.mark.parametrize(
     ("model", "domain", "bound", "sensitivity", "smoothness"),
     [
-        (Logistic(weight_decay=LAMBDA), PLAIN, R, 2 * R, R * R / 4),
-        (Softmax(4, weight_decay=LAMBDA), PLAIN, math.sqrt(2) * R, 2 * math.sqrt(2) * R, R * R / 2),
-        (GaussianLinear(weight_decay=LAMBDA), ROWS, *UNBOUNDED, R * R),
-        (Huber(0.5, weight_decay=LAMBDA), ROWS, 0.5 * R, R, R * R),
-        (Probit(weight_decay=LAMBDA), PLAIN, *UNBOUNDED, R * R),
-        (PoissonRegression(2.0, 5.0, weight_decay=LAMBDA), PLAIN, 5 * R, 10 * R, 2 * R * R),
+        (models.Logistic(weight_decay=LAMBDA), PLAIN, R, 2 * R, R * R / 4),
+        (models.Softmax(4, weight_decay=LAMBDA), PLAIN, math.sqrt(2) * R, 2 * math.sqrt(2) * R, R * R / 2),
+        (models.GaussianLinear(weight_decay=LAMBDA), ROWS, *UNBOUNDED, R * R),
+        (models.Huber(0.5, weight_decay=LAMBDA), ROWS, 0.5 * R, R, R * R),
+        (models.Probit(weight_decay=LAMBDA), PLAIN, *UNBOUNDED, R * R),
+        (models.PoissonRegression(2.0, 5.0, weight_decay=LAMBDA), PLAIN, 5 * R, 10 * R, 2 * R * R),
     ],
 )
 def test_the_table(model, domain, bound, sensitivity, smoothness):
@@ -62,34 +47,43 @@ def test_the_table(model, domain, bound, sensitivity, smoothness):
 def test_constants_are_rounded_outward(size):
     from fractions import Fraction
 
-    held = values(Logistic(weight_decay=0.1), Domain(2, size))
+    held = values(models.Logistic(weight_decay=0.1), models.Domain(2, size))
     exact = Fraction(size) ** 2 / 4 + Fraction(0.1)
     assert Fraction(held["smoothness"]) >= exact
     assert held["smoothness"] == pytest.approx(float(exact), rel=1e-15)
-    assert Fraction(values(Softmax(3), Domain(2, size))["gradient_bound"]) ** 2 >= 2 * Fraction(size) ** 2
+    assert Fraction(values(models.Softmax(3), models.Domain(2, size))["gradient_bound"]) ** 2 >= 2 * Fraction(size) ** 2
 
 
 def test_growth_of_ridge_and_logistic_gradients():
-    ridge = values(GaussianLinear(noise_precision=2.0), ROWS)
+    ridge = values(models.GaussianLinear(noise_precision=2.0), ROWS)
     assert [ridge[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")] == [24.0, 18.0, 12.0]
-    logistic = values(Logistic())
+    logistic = values(models.Logistic())
     assert [logistic[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")] == [6.0, 0.0, 1.5]
 
 
 def test_ridge_without_target_bounds_claims_no_growth():
-    assert "gradient_growth.g0" not in values(GaussianLinear())
+    assert "gradient_growth.g0" not in values(models.GaussianLinear())
 
 
 def test_a_ball_bounds_a_growing_gradient():
-    held = values(GaussianLinear(), ROWS, ball=Ball(2.0))
+    held = values(models.GaussianLinear(), ROWS, ball=Ball(2.0))
     assert held["gradient_bound"] == 2 * R + 2 * R * R
     assert held["gradient_sensitivity"] == 4 * R + 2 * R * R
 
 
 @pytest.mark.parametrize("clipping", [residual(1.0), norm(1.0)])
-@pytest.mark.parametrize("model", [GaussianLinear(), Logistic(), Probit(), Huber(1.0), PoissonRegression(2.0, 5.0)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.GaussianLinear(),
+        models.Logistic(),
+        models.Probit(),
+        models.Huber(1.0),
+        models.PoissonRegression(2.0, 5.0),
+    ],
+)
 def test_clipping_a_scalar_residual_keeps_curvature(model, clipping):
-    clipped, plain = values(model, ROWS if model == GaussianLinear() else PLAIN, clipping), values(model)
+    clipped, plain = values(model, ROWS if model == models.GaussianLinear() else PLAIN, clipping), values(model)
     assert (clipped["gradient_bound"], clipped["gradient_sensitivity"], clipped["drift_bound"]) == (1.0, 2.0, 1.0)
     assert clipped["strong_convexity"] == plain["strong_convexity"]
     assert clipped["smoothness"] == plain["smoothness"]
@@ -97,8 +91,8 @@ def test_clipping_a_scalar_residual_keeps_curvature(model, clipping):
 
 
 def test_clipping_two_classes_keeps_curvature_and_three_classes_do_not():
-    assert values(Softmax(2, weight_decay=LAMBDA), clipping=norm(1.0))["strong_convexity"] == LAMBDA
-    held = values(Softmax(3, weight_decay=LAMBDA), clipping=norm(1.0))
+    assert values(models.Softmax(2, weight_decay=LAMBDA), clipping=norm(1.0))["strong_convexity"] == LAMBDA
+    held = values(models.Softmax(3, weight_decay=LAMBDA), clipping=norm(1.0))
     assert "strong_convexity" not in held
     assert "smoothness" not in held
     assert held["unclipped_smoothness"] == R * R / 2
@@ -107,26 +101,28 @@ def test_clipping_two_classes_keeps_curvature_and_three_classes_do_not():
 
 def test_a_clip_that_never_acts_keeps_everything():
     """The kernel shortens a little more than declared, so a clip at the bound itself still acts."""
-    model = Softmax(3, weight_decay=LAMBDA)
+    model = models.Softmax(3, weight_decay=LAMBDA)
     bound = values(model)["gradient_bound"]
     assert values(model, clipping=norm(bound * 1.001)) == values(model)
-    assert working_bound(bound, 12) < bound
+    assert models.working_bound(bound, 12) < bound
     assert "strong_convexity" not in values(model, clipping=norm(bound))
 
 
-@pytest.mark.parametrize("model", [Softmax(3, weight_decay=LAMBDA), Logistic(weight_decay=LAMBDA)])
+@pytest.mark.parametrize("model", [models.Softmax(3, weight_decay=LAMBDA), models.Logistic(weight_decay=LAMBDA)])
 def test_feature_clipping_is_a_smaller_domain(model):
-    assert values(model, clipping=feature(1.0)) == values(model, Domain(4, 1.0))
+    assert values(model, clipping=feature(1.0)) == values(model, models.Domain(4, 1.0))
     assert values(model, clipping=feature(9.0)) == values(model)
 
 
 def test_residual_clipping_of_a_vector_residual_is_refused():
-    for model in (Softmax(3), MLPRegression((3,))):
+    for model in (models.Softmax(3), models.MLPRegression((3,))):
         with pytest.raises(InputError, match='use clipping kind "norm"'):
             model.certificates(PLAIN, residual(1.0))
 
 
-@pytest.mark.parametrize("model", [MLPRegression((3,), weight_decay=0.1), GaussianMixture((0.5, 0.5), 1.0)])
+@pytest.mark.parametrize(
+    "model", [models.MLPRegression((3,), weight_decay=0.1), models.GaussianMixture((0.5, 0.5), 1.0)]
+)
 def test_a_loss_that_is_not_convex_never_claims_curvature(model):
     for clipping in (None, norm(1.0), feature(1.0)):
         held = values(model, clipping=clipping)
@@ -134,26 +130,26 @@ def test_a_loss_that_is_not_convex_never_claims_curvature(model):
 
 
 def test_a_users_loss_claims_what_clipping_gives_or_the_user_declares():
-    assert set(values(JaxModel(abs, 3))) == {"regulariser.strong_convexity", "regulariser.smoothness"}
-    declared = LossFacts(convex="stated", smoothness=LossFact(2.0, "stated"), evidence=Evidence.DECLARED)
-    held = JaxModel(abs, 3, declared, weight_decay=1.0).certificates(PLAIN, None)
+    assert set(values(models.JaxModel(abs, 3))) == {"regulariser.strong_convexity", "regulariser.smoothness"}
+    declared = models.LossFacts(convex="stated", smoothness=models.LossFact(2.0, "stated"), evidence=Evidence.DECLARED)
+    held = models.JaxModel(abs, 3, declared, weight_decay=1.0).certificates(PLAIN, None)
     assert held["smoothness"].value == 3.0
     assert held["smoothness"].evidence == held["strong_convexity"].evidence == Evidence.DECLARED
     with pytest.raises(InputError, match="at most declared"):
-        JaxModel(abs, 3, LossFacts(convex="stated"))
+        models.JaxModel(abs, 3, models.LossFacts(convex="stated"))
 
 
 def test_evidence_is_the_weakest_link():
-    assert Logistic().certificates(PLAIN, None)["gradient_bound"].evidence == Evidence.DECLARED
-    assert Logistic().certificates(PLAIN, norm(1.0))["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
-    domain = Domain.from_schema(schema(Boolean()))
-    assert Logistic().certificates(domain, None)["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
-    assert Logistic().certificates(domain, None)["strong_convexity"].evidence == Evidence.PROVED
+    assert models.Logistic().certificates(PLAIN, None)["gradient_bound"].evidence == Evidence.DECLARED
+    assert models.Logistic().certificates(PLAIN, norm(1.0))["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
+    domain = models.Domain.from_schema(schema(Boolean()))
+    assert models.Logistic().certificates(domain, None)["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
+    assert models.Logistic().certificates(domain, None)["strong_convexity"].evidence == Evidence.PROVED
 
 
 def test_reasons_name_their_source():
-    assert "Proposition 12" in Logistic().certificates(PLAIN, None)["gradient_bound"].reason
-    assert "clipped to 1" in Logistic().certificates(PLAIN, norm(1.0))["gradient_bound"].reason
+    assert "Proposition 12" in models.Logistic().certificates(PLAIN, None)["gradient_bound"].reason
+    assert "clipped to 1" in models.Logistic().certificates(PLAIN, norm(1.0))["gradient_bound"].reason
 
 
 def schema(target, reads_private_data=False):
@@ -169,37 +165,37 @@ def schema(target, reads_private_data=False):
 
 
 def test_the_domain_of_a_schema():
-    domain = Domain.from_schema(schema(Number(-4.0, 4.0)))
+    domain = models.Domain.from_schema(schema(Number(-4.0, 4.0)))
     assert domain.features == 3
     assert domain.row_norm == schema(Number(-4.0, 4.0)).feature_norm_certificate()
     assert domain.target_bound is not None
     assert domain.target_bound.value == 1.0
-    assert Domain.from_schema(schema(Category(("u", "v", "w")))).classes == 3
+    assert models.Domain.from_schema(schema(Category(("u", "v", "w")))).classes == 3
 
 
 @pytest.mark.parametrize("clipping", [None, norm(0.5), feature(0.5)])
 def test_private_domains_mark_every_certificate_of_the_loss(clipping):
-    domain = Domain.from_schema(schema(Boolean(), reads_private_data=True))
-    for name, certificate in Logistic().certificates(domain, clipping).items():
+    domain = models.Domain.from_schema(schema(Boolean(), reads_private_data=True))
+    for name, certificate in models.Logistic().certificates(domain, clipping).items():
         assert certificate.reads_private_data is not name.startswith("regulariser.")
 
 
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (Probit(), Category(("u", "v", "w"))),
-        (Logistic(), Number(0.0, 5.0)),
-        (Softmax(3), Category(("u", "v"))),
-        (Softmax(2), Boolean()),
+        (models.Probit(), Category(("u", "v", "w"))),
+        (models.Logistic(), Number(0.0, 5.0)),
+        (models.Softmax(3), Category(("u", "v"))),
+        (models.Softmax(2), Boolean()),
     ],
 )
 def test_a_target_coded_for_another_model_is_refused(model, target):
     with pytest.raises(InputError, match="the target of"):
-        model.certificates(Domain.from_schema(schema(target)), None)
+        model.certificates(models.Domain.from_schema(schema(target)), None)
 
 
 def test_the_problem_section_survives_a_spec_unchanged():
-    problem = Softmax(3, weight_decay=0.1).problem(500, PLAIN, norm(1.0))
+    problem = models.Softmax(3, weight_decay=0.1).problem(500, PLAIN, norm(1.0))
     assert (problem.n, problem.dim) == (500, 12)
     assert problem.strong_convexity is None
     algorithm = NoisyGradient(
@@ -215,20 +211,20 @@ def test_the_problem_section_survives_a_spec_unchanged():
 
 
 def test_the_registry_names_every_family_once():
-    assert len(set(MODELS.values())) == len(MODELS) >= 11
+    assert len(set(models.MODELS.values())) == len(models.MODELS) >= 11
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: Logistic(weight_decay=-1.0),
-        lambda: Softmax(1),
-        lambda: Huber(0.0),
-        lambda: GaussianMixture((0.5, 0.6), 1.0),
-        lambda: MLPRegression((3,), "sinus"),
-        lambda: PoissonRegression(math.inf, 1.0),
-        lambda: Domain(0, 1.0),
-        lambda: Domain(3, -1.0),
+        lambda: models.Logistic(weight_decay=-1.0),
+        lambda: models.Softmax(1),
+        lambda: models.Huber(0.0),
+        lambda: models.GaussianMixture((0.5, 0.6), 1.0),
+        lambda: models.MLPRegression((3,), "sinus"),
+        lambda: models.PoissonRegression(math.inf, 1.0),
+        lambda: models.Domain(0, 1.0),
+        lambda: models.Domain(3, -1.0),
     ],
 )
 def test_bad_input_is_refused(build):

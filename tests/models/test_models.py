@@ -9,20 +9,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from sordino import models
 from sordino.core.spec import Clipping, ClippingKind
-from sordino.models import (
-    GaussianLinear,
-    GaussianMixture,
-    Huber,
-    JaxModel,
-    Logistic,
-    MLPClassification,
-    MLPRegression,
-    PoissonRegression,
-    Probit,
-    Softmax,
-    clip_by_norm,
-)
 from sordino.models.families.classification import inverse_mills
 from tests.models.cases import CASES, FEATURES, Case, feature, norm
 
@@ -45,24 +33,24 @@ def scores_loss(model, score, y):
 
 @pytest.mark.parametrize("score", [-3.0, -0.2, 0.0, 1.4, 30.0])
 def test_losses_are_minus_log_likelihoods(score):
-    assert scores_loss(Logistic(), score, -1.0) == pytest.approx(-special.log_expit(-score))
-    assert scores_loss(Probit(), score, -1.0) == pytest.approx(-special.log_ndtr(-score))
+    assert scores_loss(models.Logistic(), score, -1.0) == pytest.approx(-special.log_expit(-score))
+    assert scores_loss(models.Probit(), score, -1.0) == pytest.approx(-special.log_ndtr(-score))
     gaussian = stats.norm(score, 0.5)
-    assert scores_loss(GaussianLinear(noise_precision=4.0), score, 0.7) == pytest.approx(
+    assert scores_loss(models.GaussianLinear(noise_precision=4.0), score, 0.7) == pytest.approx(
         gaussian.logpdf(score) - gaussian.logpdf(0.7)
     )
-    assert scores_loss(Huber(0.5), score, 0.7) == pytest.approx(special.huber(0.5, score - 0.7))
+    assert scores_loss(models.Huber(0.5), score, 0.7) == pytest.approx(special.huber(0.5, score - 0.7))
 
 
 @pytest.mark.parametrize("score", [-3.0, 0.0, 1.4])
 def test_poisson_is_exact_below_its_caps(score):
     exact = -stats.poisson(np.exp(score)).logpmf(3) - special.gammaln(4.0)
-    assert scores_loss(PoissonRegression(100.0, 50.0), score, 3.0) == pytest.approx(exact)
+    assert scores_loss(models.PoissonRegression(100.0, 50.0), score, 3.0) == pytest.approx(exact)
 
 
 def test_poisson_beyond_its_caps_is_linear_and_bounded():
     with jax.enable_x64(True):
-        model, far = PoissonRegression(2.0, 5.0), jnp.asarray([[3.0], [800.0]])
+        model, far = models.PoissonRegression(2.0, 5.0), jnp.asarray([[3.0], [800.0]])
         assert np.asarray(model.residual(far, jnp.asarray([9.0, -1.0]))).ravel() == pytest.approx([-3.0, 2.0])
     assert scores_loss(model, 4.0, 0.0) - scores_loss(model, 3.0, 0.0) == pytest.approx(2.0)
 
@@ -70,10 +58,10 @@ def test_poisson_beyond_its_caps_is_linear_and_bounded():
 def test_softmax_and_networks_are_cross_entropies():
     with jax.enable_x64(True):
         scores = np.array([0.3, -1.0, 2.0])
-        assert float(jax.jit(Softmax(3).score_loss)(scores, np.array(1.0))) == pytest.approx(
+        assert float(jax.jit(models.Softmax(3).score_loss)(scores, np.array(1.0))) == pytest.approx(
             -special.log_softmax(scores)[1]
         )
-        model = MLPClassification((), classes=3)
+        model = models.MLPClassification((), classes=3)
         theta, x = np.arange(9.0) / 10, np.array([0.5, -0.2])
         linear = x @ theta[:6].reshape(2, 3) + theta[6:]
         assert float(jax.jit(model.loss)(theta, x, np.array(2.0))) == pytest.approx(-special.log_softmax(linear)[2])
@@ -81,7 +69,11 @@ def test_softmax_and_networks_are_cross_entropies():
 
 def test_a_mixture_is_a_mixture_density():
     with jax.enable_x64(True):
-        model, means, x = GaussianMixture((0.3, 0.7), 0.8), np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([0.5, 0.2])
+        model, means, x = (
+            models.GaussianMixture((0.3, 0.7), 0.8),
+            np.array([[0.0, 1.0], [2.0, -1.0]]),
+            np.array([0.5, 0.2]),
+        )
         density = sum(
             weight * stats.multivariate_normal(mean, 0.64 * np.eye(2)).pdf(x)
             for weight, mean in zip((0.3, 0.7), means, strict=True)
@@ -137,7 +129,7 @@ def test_batch_sums_are_sums_of_clipped_gradients(case, clippings, dtype):
     def sums(theta, X, Y, weights):
         gradients, plain = [], []
         for clipping in clippings:
-            rows = clip_by_norm(X, clipping.bound) if clipping == feature(0.4) else X
+            rows = models.clip_by_norm(X, clipping.bound) if clipping == feature(0.4) else X
             gradients.append(jax.vmap(case.model.gradient, in_axes=(None, 0, 0))(theta, rows, Y))
             plain.append(case.model.batch_gradient(theta, X, Y, weights, clipping))
         return gradients, plain
@@ -174,7 +166,7 @@ def test_single_precision_clipping_never_exceeds_the_bound(dim):
     """Lengths are summed in double precision, exactly enough to see an excess of one unit in the last place."""
     rng = np.random.default_rng(dim)
     vectors = (rng.standard_normal((400, dim)) * np.exp(rng.uniform(-3, 20, (400, 1)))).astype(np.float32)
-    clipped = jax.jit(clip_by_norm)
+    clipped = jax.jit(models.clip_by_norm)
     for bound in (0.1, 1 / 3, 1.0, 7.7):
         lengths = np.linalg.norm(np.asarray(clipped(vectors, bound), dtype=np.float64), axis=1)
         assert lengths.max() <= bound
@@ -183,16 +175,20 @@ def test_single_precision_clipping_never_exceeds_the_bound(dim):
 
 def test_gradients_that_overflow_are_bounded_all_the_same():
     theta, x = jnp.full(2, 1e30), jnp.asarray([1e30, 1e30])
-    for model, y in ((GaussianLinear(), 0.0), (Probit(), -1.0), (GaussianMixture((0.5, 0.5), 1e-3), 0.0)):
+    for model, y in (
+        (models.GaussianLinear(), 0.0),
+        (models.Probit(), -1.0),
+        (models.GaussianMixture((0.5, 0.5), 1e-3), 0.0),
+    ):
         start = jnp.full(model.dim(2), theta[0])
         assert clipped_length(model, start, x, jnp.asarray(y), 1.0) <= 1.0
-    nothing = JaxModel(lambda theta, x, y: jnp.nan * jnp.vdot(theta, x), 2)
+    nothing = models.JaxModel(lambda theta, x, y: jnp.nan * jnp.vdot(theta, x), 2)
     assert clipped_length(nothing, theta, x, jnp.asarray(0.0), 1.0) == 0.0
 
 
 def test_regression_network_without_hidden_layer_is_linear_regression():
     with jax.enable_x64(True):
         theta, x, y = jnp.asarray([0.3, -0.7, 0.1]), jnp.asarray([1.0, 2.0]), jnp.asarray(0.4)
-        network = MLPRegression((), noise_precision=2.0).loss(theta, x, y)
-        linear = GaussianLinear(noise_precision=2.0).loss(theta, jnp.append(x, 1.0), y)
+        network = models.MLPRegression((), noise_precision=2.0).loss(theta, x, y)
+        linear = models.GaussianLinear(noise_precision=2.0).loss(theta, jnp.append(x, 1.0), y)
     assert float(network) == pytest.approx(float(linear))

@@ -16,46 +16,19 @@ import numpy as np
 import pytest
 
 from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
+from sordino import models
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme
 from sordino.core.validate import InputError
-from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms import SeededRandomness, messages
 from sordino.mechanisms import mixture as em
 from sordino.mechanisms.chain.kernel import Records, SomeRows, StepBatch, chosen_from, slice_of
-from sordino.mechanisms.messages import (
-    CentredCoordinates,
-    Messages,
-    NaturalCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-)
 from sordino.mechanisms.mixture import EmOptions
 from sordino.mechanisms.rounds.device import Public, RoundRows, Run, load_table, rows_total
 from sordino.mechanisms.variational import evidence_bound as variational
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions
 from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
-from sordino.models import (
-    GaussianLinear,
-    GaussianMixture,
-    Huber,
-    JaxModel,
-    Logistic,
-    MLPClassification,
-    MLPRegression,
-    PoissonRegression,
-    Probit,
-    Softmax,
-)
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows
-from sordino.models.message_passing.sites import (
-    GammaPrecision,
-    GaussianSite,
-    LogisticSite,
-    MixtureSite,
-    NetworkSite,
-    ProbitSite,
-    PublicPrecision,
-)
+from sordino.models.message_passing import sites
 from sordino.noise.lattice import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
 from sordino.noise.whole_rows import checked_rows
 
@@ -86,26 +59,26 @@ def own_loss(theta, x, y):
 
 
 MODELS = {
-    "logistic": Logistic(),
-    "probit": Probit(),
-    "softmax": Softmax(classes=3),
-    "huber": Huber(threshold=0.5),
-    "poisson": PoissonRegression(rate_cap=3.0, count_cap=5.0),
-    "linear": GaussianLinear(),
-    "mixture": GaussianMixture((0.3, 0.7), 0.5),
-    "regression network": MLPRegression(hidden=(7, 4)),
-    "small network": MLPRegression(hidden=(4,)),
-    "classification network": MLPClassification(hidden=(6,), classes=3, activation="relu"),
-    "own loss": JaxModel(own_loss, WIDTH),
+    "logistic": models.Logistic(),
+    "probit": models.Probit(),
+    "softmax": models.Softmax(classes=3),
+    "huber": models.Huber(threshold=0.5),
+    "poisson": models.PoissonRegression(rate_cap=3.0, count_cap=5.0),
+    "linear": models.GaussianLinear(),
+    "mixture": models.GaussianMixture((0.3, 0.7), 0.5),
+    "regression network": models.MLPRegression(hidden=(7, 4)),
+    "small network": models.MLPRegression(hidden=(4,)),
+    "classification network": models.MLPClassification(hidden=(6,), classes=3, activation="relu"),
+    "own loss": models.JaxModel(own_loss, WIDTH),
 }
 SITES = {
-    "gaussian": GaussianSite(noise_precision=3.0),
-    "diagonal": GaussianSite(diagonal=True, noise_precision=3.0),
-    "probit": ProbitSite(),
-    "logistic": LogisticSite(),
-    "mixture": MixtureSite((0.4, 0.6), 0.5),
-    "network": NetworkSite(3, PublicPrecision(4.0)),
-    "network of unknown precision": NetworkSite(3, GammaPrecision(6.0, 6.0)),
+    "gaussian": sites.GaussianSite(noise_precision=3.0),
+    "diagonal": sites.GaussianSite(diagonal=True, noise_precision=3.0),
+    "probit": sites.ProbitSite(),
+    "logistic": sites.LogisticSite(),
+    "mixture": sites.MixtureSite((0.4, 0.6), 0.5),
+    "network": sites.NetworkSite(3, sites.PublicPrecision(4.0)),
+    "network of unknown precision": sites.NetworkSite(3, sites.GammaPrecision(6.0, 6.0)),
 }
 
 
@@ -147,7 +120,7 @@ def variational_path(model, family) -> Path:
 
 
 def em_path() -> Path:
-    model = GaussianMixture((0.3, 0.7), 0.5)
+    model = models.GaussianMixture((0.3, 0.7), 0.5)
     asked = em.ExpectedStatistics(model, EmOptions(count_weight=0.4))
     state = em.MixtureState(
         point(2 * WIDTH).reshape(2, WIDTH), jnp.asarray(model.weights), jnp.zeros(2), jnp.zeros((2, WIDTH))
@@ -160,8 +133,8 @@ def em_path() -> Path:
 
 
 def message_path(site, coordinates) -> Path:
-    refinement = Refinement(coordinates, RaiseEigenvalues(1e-6), start_scale=1.0)
-    setting = Messages(site, Prior(20.0), refinement, WIDTH)
+    refinement = messages.Refinement(coordinates, messages.RaiseEigenvalues(1e-6), start_scale=1.0)
+    setting = messages.Messages(site, messages.Prior(20.0), refinement, WIDTH)
     run = Run(ONE_ROUND, 1, WIDTH, np.zeros(1), SeededRandomness(0), jnp.zeros(()).dtype)
     moments = jax.jit(lambda: setting.family.moments(setting.kept(setting.first(run))))()
 
@@ -181,11 +154,11 @@ PATHS: dict[str, Callable[[], Path]] = {
     "variational, a point": partial(variational_path, MODELS["linear"], PointMass()),
     "em": em_path,
     **{
-        f"centred messages, {name}": partial(message_path, site, CentredCoordinates(0.1))
+        f"centred messages, {name}": partial(message_path, site, messages.CentredCoordinates(0.1))
         for name, site in SITES.items()
     },
     **{
-        f"natural messages, {name}": partial(message_path, SITES[name], NaturalCoordinates())
+        f"natural messages, {name}": partial(message_path, SITES[name], messages.NaturalCoordinates())
         for name in ("gaussian", "diagonal", "mixture", "network")
     },
 }

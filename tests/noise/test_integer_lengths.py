@@ -7,21 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sordino.noise.integer_sums import (
-    ROWS_PER_BLOCK,
-    Centred,
-    Cones,
-    Cubes,
-    Grams,
-    Nonnegative,
-    Outers,
-    Tallies,
-    Vectors,
-    products,
-)
+from sordino.noise import integer_sums
 
 UNIT = 20
-SIZE = ROWS_PER_BLOCK + 9
+SIZE = integer_sums.ROWS_PER_BLOCK + 9
 
 
 def shorter(rows, bound):
@@ -44,45 +33,47 @@ FLAGS = np.eye(3)[np.random.default_rng(4).integers(0, 3, SIZE)] * 2.0**UNIT
 BINARY = (np.random.default_rng(5).integers(0, 2, (SIZE, 1)) - 0.5) * 2.0**UNIT
 
 
-def vectors(units, numbers=VECTORS, kind=Vectors):
+def vectors(units, numbers=VECTORS, kind=integer_sums.Vectors):
     return kind(len(numbers), units, numbers.__getitem__), numbers.sum(axis=0)
 
 
 def places(units, weights=None):
     where = np.arange(SIZE) % 7
     given = np.full(SIZE, 2**UNIT) if weights is None else weights
-    return Tallies(SIZE, units, where, given.__getitem__, 7), np.bincount(where, given, 7)
+    return integer_sums.Tallies(SIZE, units, where, given.__getitem__, 7), np.bincount(where, given, 7)
 
 
 def centred(units, table=None):
     given = np.column_stack([NUMBERS, BINARY, FLAGS]) if table is None else table
     sets = [np.array([3]), np.array([4, 5, 6])]
-    made = Centred(SIZE, units, given.__getitem__, np.arange(3), BOUND, sets, [True, False])
+    made = integer_sums.Centred(SIZE, units, given.__getitem__, np.arange(3), BOUND, sets, [True, False])
     return made, given.sum(axis=0)
 
 
 def grams(units, several=1):
     given = VECTORS[:, None] * np.ones((1, several, 1)) if several > 1 else VECTORS
-    total = several * np.sum([products(VECTORS[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99)], axis=0)
-    return Grams(SIZE, units, given.__getitem__, several), total[np.triu_indices(5)]
+    total = several * np.sum(
+        [integer_sums.products(VECTORS[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99)], axis=0
+    )
+    return integer_sums.Grams(SIZE, units, given.__getitem__, several), total[np.triu_indices(5)]
 
 
 def outers(units):
-    total = np.sum([products(BALL[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99)], axis=0)
-    return Outers(SIZE, units, BALL.__getitem__, VECTORS.__getitem__), total.ravel()
+    total = np.sum([integer_sums.products(BALL[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99)], axis=0)
+    return integer_sums.Outers(SIZE, units, BALL.__getitem__, VECTORS.__getitem__), total.ravel()
 
 
 ONE = BOUND**2 * (1 + 1e-9)
 KINDS = {
     "vectors": (vectors, BOUND, -UNIT),
     "one number": (lambda units: vectors(units, SIGNS), BOUND, -UNIT),
-    "nonnegative": (lambda units: vectors(units, np.abs(VECTORS), Nonnegative), BOUND, -UNIT),
+    "nonnegative": (lambda units: vectors(units, np.abs(VECTORS), integer_sums.Nonnegative), BOUND, -UNIT),
     "cones": (
-        lambda units: vectors(units, np.column_stack([np.full(SIZE, 2**UNIT), SPREAD[:, 0]]), Cones),
+        lambda units: vectors(units, np.column_stack([np.full(SIZE, 2**UNIT), SPREAD[:, 0]]), integer_sums.Cones),
         math.sqrt(2.0),
         -UNIT,
     ),
-    "cubes": (lambda units: vectors(units, SPREAD, Cubes), math.sqrt(3.0), -UNIT),
+    "cubes": (lambda units: vectors(units, SPREAD, integer_sums.Cubes), math.sqrt(3.0), -UNIT),
     "places": (places, 1.0, -UNIT),
     "centre": (centred, 99.0, -UNIT),
     "grams": (grams, ONE, -2 * UNIT),
@@ -131,7 +122,7 @@ def test_a_longer_row_counts_as_zero(kind):
 def test_numbers_that_are_none_count_as_zero(wrong):
     given, without = VECTORS.copy(), VECTORS.copy()
     given[7], without[7] = wrong, 0.0
-    for kind in (Vectors, Grams):
+    for kind in (integer_sums.Vectors, integer_sums.Grams):
         found, expected = (kind(SIZE, None, one.__getitem__).total(BOUND, -UNIT) for one in (given, without))
         assert np.array_equal(found, expected)
 
@@ -143,18 +134,18 @@ def test_the_bound_itself_is_allowed_and_a_unit_more_is_not():
         bound = math.sqrt(width)
         while Fraction(bound) ** 2 < width:
             bound = math.nextafter(bound, math.inf)
-        assert Vectors(3, None, exact.__getitem__).total(bound, -34).tolist() == [3 * 2**34] * width
+        assert integer_sums.Vectors(3, None, exact.__getitem__).total(bound, -34).tolist() == [3 * 2**34] * width
         beyond = exact.copy()
         beyond[1, 0] += 1
-        assert Vectors(3, None, beyond.__getitem__).total(bound, -34).tolist() == [2 * 2**34] * width
+        assert integer_sums.Vectors(3, None, beyond.__getitem__).total(bound, -34).tolist() == [2 * 2**34] * width
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: vectors(None, -np.abs(VECTORS), Nonnegative),
-        lambda: vectors(None, np.column_stack([SPREAD[:, 0], -SPREAD[:, 0] - 1]), Cones),
-        lambda: vectors(None, -SPREAD - 1, Cubes),
+        lambda: vectors(None, -np.abs(VECTORS), integer_sums.Nonnegative),
+        lambda: vectors(None, np.column_stack([SPREAD[:, 0], -SPREAD[:, 0] - 1]), integer_sums.Cones),
+        lambda: vectors(None, -SPREAD - 1, integer_sums.Cubes),
         lambda: places(None, np.full(SIZE, -1)),
         lambda: centred(None, np.column_stack([NUMBERS, BINARY, FLAGS + FLAGS[:, ::-1]])),
         lambda: centred(None, np.column_stack([NUMBERS, 2 * BINARY, FLAGS])),
@@ -164,7 +155,7 @@ def test_the_bound_itself_is_allowed_and_a_unit_more_is_not():
 def test_what_is_not_of_its_kind_counts_as_zero(made):
     contributions, _ = made()
     total = contributions.total(9.0, -UNIT)
-    if isinstance(contributions, Centred):  # the middle level twice is one level
+    if isinstance(contributions, integer_sums.Centred):  # the middle level twice is one level
         assert np.abs(total).max() <= np.abs(contributions.numbers(slice(None)).sum(axis=0)).max()
         assert not np.array_equal(total, contributions.numbers(slice(None)).sum(axis=0))
     else:
@@ -173,8 +164,8 @@ def test_what_is_not_of_its_kind_counts_as_zero(made):
 
 def test_no_rows_add_nothing():
     for made in (
-        Vectors(0, None, lambda _: np.zeros((0, 3))),
-        Grams(0, np.zeros(0, np.intp), lambda _: np.zeros((0, 2))),
-        Tallies(0, None, np.zeros(0, np.intp), lambda _: np.zeros(0), 4),
+        integer_sums.Vectors(0, None, lambda _: np.zeros((0, 3))),
+        integer_sums.Grams(0, np.zeros(0, np.intp), lambda _: np.zeros((0, 2))),
+        integer_sums.Tallies(0, None, np.zeros(0, np.intp), lambda _: np.zeros(0), 4),
     ):
         assert not made.total(1.0, -UNIT).any()

@@ -11,18 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sordino.core import spec as specs
 from sordino.core.arrays import Array
-from sordino.core.spec import (
-    AverageNoise,
-    AverageNoiseKind,
-    BoundedPotential,
-    MetropolisDraws,
-    PerturbedDraws,
-    PosteriorSample,
-    RejectionDraws,
-    Spec,
-    StronglyLogConcave,
-)
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.noise.calls import Law
 from sordino.noise.port import ExactDraws
@@ -38,12 +28,12 @@ _ROUNDING = 1e-9
 class PosteriorDraws:
     """What leaves the run: one vector for each draw, or None where no proposal was accepted."""
 
-    spec: Spec
+    spec: specs.Spec
     values: tuple[Array | None, ...]
 
 
 def posterior_draws(
-    spec: Spec,
+    spec: specs.Spec,
     potential: Potential,
     randomness: Randomness,
     *,
@@ -60,25 +50,25 @@ def posterior_draws(
     strongly log-concave potentials, whose envelope stands on it. `start` is a public vector: where the envelope is
     looked for, or the centre of the ball that is the set.
     """
-    run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
+    run: specs.PosteriorSample = instance_of("spec.algorithm", spec.algorithm, specs.PosteriorSample)
     instance_of("randomness", randomness, Randomness)
     generator, drawn = randomness.generator(Purpose.DRAWS), run.drawn
-    if isinstance(drawn, PerturbedDraws) or drawn is None:
+    if isinstance(drawn, specs.PerturbedDraws) or drawn is None:
         remedy = "draw with the sampler of your own and hand each draw to `perturb`"
         raise refuse(
             "algorithm.drawn.kind", "to be rejection or metropolis", None if drawn is None else "perturbed", remedy
         )
     centre = _vector("start", np.zeros(drawn.dim) if start is None else start, drawn.dim)
     values: list[Array | None] = []
-    if isinstance(drawn, MetropolisDraws):
+    if isinstance(drawn, specs.MetropolisDraws):
         noise = ExactDraws.of(randomness)
         values.extend(
             _noised(_metropolis(run, drawn, potential, centre, generator), drawn.noise, noise) for _ in range(run.draws)
         )
-    elif isinstance(run.potential, BoundedPotential):
+    elif isinstance(run.potential, specs.BoundedPotential):
         values.extend(_uniform_envelope(run.potential, drawn, potential, centre, generator) for _ in range(run.draws))
     else:
-        concave: StronglyLogConcave = instance_of("potential", run.potential, StronglyLogConcave)
+        concave: specs.StronglyLogConcave = instance_of("potential", run.potential, specs.StronglyLogConcave)
         if gradient is None:
             raise refuse("gradient", "to be given for a strongly log-concave potential", None)
         point = _near_the_top(concave, drawn, gradient, centre)
@@ -86,22 +76,24 @@ def posterior_draws(
     return PosteriorDraws(spec, tuple(values))
 
 
-def perturb(spec: Spec, draw: ArrayLike, randomness: Randomness) -> Array:
+def perturb(spec: specs.Spec, draw: ArrayLike, randomness: Randomness) -> Array:
     """Add the noise of a `perturbed` run to one draw of a custom sampler.
 
     Formal guarantees: those of `posterior.perturbed`, if the sampler is within the stated distance whatever the data.
     """
-    run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
-    drawn: PerturbedDraws = instance_of("spec.algorithm.drawn", run.drawn, PerturbedDraws)
+    run: specs.PosteriorSample = instance_of("spec.algorithm", spec.algorithm, specs.PosteriorSample)
+    drawn: specs.PerturbedDraws = instance_of("spec.algorithm.drawn", run.drawn, specs.PerturbedDraws)
     return _noised(_vector("draw", draw, drawn.dim), drawn.noise, ExactDraws.of(randomness))
 
 
-def _noised(draw: Array, noise: AverageNoise, drawn: ExactDraws) -> Array:
-    law = Law.GAUSSIAN if noise.kind is AverageNoiseKind.GAUSSIAN else Law.LAPLACE
+def _noised(draw: Array, noise: specs.AverageNoise, drawn: ExactDraws) -> Array:
+    law = Law.GAUSSIAN if noise.kind is specs.AverageNoiseKind.GAUSSIAN else Law.LAPLACE
     return drawn.floating(draw, law, noise.scale)
 
 
-def _near_the_top(potential: StronglyLogConcave, drawn: RejectionDraws, gradient: Gradient, start: Array) -> Array:
+def _near_the_top(
+    potential: specs.StronglyLogConcave, drawn: specs.RejectionDraws, gradient: Gradient, start: Array
+) -> Array:
     """A point, and its gradient, at which the envelope costs a factor of 2 at most.
 
     A step of length 1/M shortens the gradient by 1 - m/M at least, so this ends; where it ends changes how long a draw
@@ -124,15 +116,15 @@ def _near_the_top(potential: StronglyLogConcave, drawn: RejectionDraws, gradient
     return np.stack([point, slope])
 
 
-def _smoothness(drawn: RejectionDraws) -> float:
+def _smoothness(drawn: specs.RejectionDraws) -> float:
     if drawn.smoothness is None:
         raise refuse("algorithm.drawn.smoothness", "to be given for a strongly log-concave potential", None)
     return drawn.smoothness.value
 
 
 def _gaussian_envelope(
-    potential: StronglyLogConcave,
-    drawn: RejectionDraws,
+    potential: specs.StronglyLogConcave,
+    drawn: specs.RejectionDraws,
     function: Potential,
     point: Array,
     generator: np.random.Generator,
@@ -153,8 +145,8 @@ def _gaussian_envelope(
 
 
 def _uniform_envelope(
-    potential: BoundedPotential,
-    drawn: RejectionDraws,
+    potential: specs.BoundedPotential,
+    drawn: specs.RejectionDraws,
     function: Potential,
     centre: Array,
     generator: np.random.Generator,
@@ -188,10 +180,14 @@ def _accepted(
 
 
 def _metropolis(
-    run: PosteriorSample, drawn: MetropolisDraws, function: Potential, centre: Array, generator: np.random.Generator
+    run: specs.PosteriorSample,
+    drawn: specs.MetropolisDraws,
+    function: Potential,
+    centre: Array,
+    generator: np.random.Generator,
 ) -> Array:
     """The state after exactly so many steps with uniform proposals on the ball, from its centre."""
-    bounded: BoundedPotential = instance_of("potential", run.potential, BoundedPotential)
+    bounded: specs.BoundedPotential = instance_of("potential", run.potential, specs.BoundedPotential)
     state, value = centre, float(_evaluated(function, centre[None, :])[0])
     left = drawn.steps
     while left > 0:

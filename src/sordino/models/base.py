@@ -18,22 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.core.bound import (
-    DRIFT_BOUND,
-    GRADIENT_BOUND,
-    GRADIENT_SENSITIVITY,
-    GROWTH_AT_ZERO,
-    GROWTH_G0,
-    GROWTH_G1,
-    REGULARISER_SMOOTHNESS,
-    REGULARISER_STRONG_CONVEXITY,
-    SMOOTHNESS,
-    STRONG_CONVEXITY,
-    UNCLIPPED_SMOOTHNESS,
-    Certificate,
-    Constant,
-    Evidence,
-)
+from sordino.core import bound as constants
 from sordino.core.spec import Ball, Clipping, ClippingKind, GradientGrowth, Problem, Regulariser
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import NON_NEGATIVE, SordinoError, check_numbers, refuse, whole_number
@@ -41,7 +26,7 @@ from sordino.models.clip import clip_by_norm, exact_product, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.models.facts import Domain, Growth, LossFact, LossFacts, sum_up_exactly
 
-Certificates = dict[str, Certificate]
+Certificates = dict[str, constants.Certificate]
 
 
 def certify(
@@ -54,29 +39,37 @@ def certify(
     """
     known = min(facts.evidence, domain.evidence)
     reason = "" if clip is None else f"per-example gradients clipped to {clip:g}"
-    found: list[tuple[Constant, LossFact | None, Evidence]] = []
+    found: list[tuple[constants.Constant, LossFact | None, constants.Evidence]] = []
     if clip is None:
         found += [
-            (GRADIENT_BOUND, facts.gradient_bound, known),
-            (GRADIENT_SENSITIVITY, facts.gradient_sensitivity, known),
+            (constants.GRADIENT_BOUND, facts.gradient_bound, known),
+            (constants.GRADIENT_SENSITIVITY, facts.gradient_sensitivity, known),
         ]
-        found += [(DRIFT_BOUND, facts.gradient_bound, known)]
+        found += [(constants.DRIFT_BOUND, facts.gradient_bound, known)]
     else:
         made, apart = LossFact(clip, reason), LossFact(2.0 * clip, f"{reason}, any two at most twice that apart")
-        for constant, fact in ((GRADIENT_BOUND, made), (GRADIENT_SENSITIVITY, apart), (DRIFT_BOUND, made)):
-            found.append((constant, fact, Evidence.BY_CONSTRUCTION))
+        for constant, fact in (
+            (constants.GRADIENT_BOUND, made),
+            (constants.GRADIENT_SENSITIVITY, apart),
+            (constants.DRIFT_BOUND, made),
+        ):
+            found.append((constant, fact, constants.Evidence.BY_CONSTRUCTION))
     if facts.convex:
         found += _curvature(facts, known, regulariser, clip, keeps_curvature)
     growth = facts.growth
     if clip is not None:
         at_zero = clip if growth is None else min(clip, growth.at_zero)
-        growth, known = Growth(2.0 * clip, 0.0, at_zero, reason), Evidence.BY_CONSTRUCTION
+        growth, known = Growth(2.0 * clip, 0.0, at_zero, reason), constants.Evidence.BY_CONSTRUCTION
     if growth is not None:
-        for constant, value in ((GROWTH_G0, growth.g0), (GROWTH_G1, growth.g1), (GROWTH_AT_ZERO, growth.at_zero)):
+        for constant, value in (
+            (constants.GROWTH_G0, growth.g0),
+            (constants.GROWTH_G1, growth.g1),
+            (constants.GROWTH_AT_ZERO, growth.at_zero),
+        ):
             found.append((constant, LossFact(value, growth.reason), known))
     private = domain.reads_private_data
     certificates = {
-        constant.name: Certificate(constant, fact.value, evidence, fact.reason, private)
+        constant.name: constants.Certificate(constant, fact.value, evidence, fact.reason, private)
         for constant, fact, evidence in found
         if fact is not None
     }
@@ -84,21 +77,21 @@ def certify(
 
 
 def _curvature(
-    facts: LossFacts, known: Evidence, regulariser: Certificates, clip: float | None, keeps_curvature: bool
-) -> list[tuple[Constant, LossFact | None, Evidence]]:
+    facts: LossFacts, known: constants.Evidence, regulariser: Certificates, clip: float | None, keeps_curvature: bool
+) -> list[tuple[constants.Constant, LossFact | None, constants.Evidence]]:
     """Strong convexity and smoothness of the update as run, or of the unclipped loss where clipping breaks them."""
     loss = facts.smoothness
-    unclipped = (UNCLIPPED_SMOOTHNESS, loss, known)
+    unclipped = (constants.UNCLIPPED_SMOOTHNESS, loss, known)
     if clip is not None and not keeps_curvature:
         return [unclipped]
     kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
-    found: list[tuple[Constant, LossFact | None, Evidence]] = []
-    if (penalty := regulariser.get(REGULARISER_STRONG_CONVEXITY.name)) is not None:
+    found: list[tuple[constants.Constant, LossFact | None, constants.Evidence]] = []
+    if (penalty := regulariser.get(constants.REGULARISER_STRONG_CONVEXITY.name)) is not None:
         convexity = LossFact(penalty.value, f"{facts.convex}; {penalty.reason}{kept}")
-        found.append((STRONG_CONVEXITY, convexity, min(facts.evidence, penalty.evidence)))
-    if loss is not None and (penalty := regulariser.get(REGULARISER_SMOOTHNESS.name)) is not None:
+        found.append((constants.STRONG_CONVEXITY, convexity, min(facts.evidence, penalty.evidence)))
+    if loss is not None and (penalty := regulariser.get(constants.REGULARISER_SMOOTHNESS.name)) is not None:
         whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
-        found.append((SMOOTHNESS, whole, min(known, penalty.evidence)))
+        found.append((constants.SMOOTHNESS, whole, min(known, penalty.evidence)))
         found += [unclipped] if clip is not None else []
     return found
 
@@ -187,17 +180,17 @@ class Model(ABC):
         """Whether the per-example gradient is a monotone scalar times a fixed vector: clipping it keeps contraction."""
         return False
 
-    def regulariser_certificates(self) -> dict[str, Certificate]:
+    def regulariser_certificates(self) -> dict[str, constants.Certificate]:
         """Strong convexity and smoothness of the penalty, by constant name; of a weight decay exactly itself."""
         reason = f"weight decay {self.weight_decay:g}: the Hessian is lambda times the identity"
         return {
-            constant.name: Certificate(constant, self.weight_decay, Evidence.PROVED, reason)
-            for constant in (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+            constant.name: constants.Certificate(constant, self.weight_decay, constants.Evidence.PROVED, reason)
+            for constant in (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
         }
 
     def certificates(
         self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None
-    ) -> dict[str, Certificate]:
+    ) -> dict[str, constants.Certificate]:
         """Every constant this model can certify for the update as run, by its name in `core.bound`.
 
         With a `projection` the constants hold for theta inside the ball, so the start has to lie in it too.

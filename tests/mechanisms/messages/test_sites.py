@@ -12,20 +12,12 @@ import pytest
 from scipy import stats
 
 from sordino.core.validate import InputError
+from sordino.models.message_passing import sites
 from sordino.models.message_passing.gaussians import DiagonalGaussian, Moments
-from sordino.models.message_passing.sites import (
-    GammaPrecision,
-    GaussianSite,
-    LogisticSite,
-    MixtureSite,
-    NetworkSite,
-    ProbitSite,
-    PublicPrecision,
-)
 from sordino.noise.lattice import clipped_total
 
 EMPTY = np.zeros(0)
-NETWORK = NetworkSite(4, PublicPrecision(3.0))
+NETWORK = sites.NetworkSite(4, sites.PublicPrecision(3.0))
 
 
 def full_cavity(seed=0, dim=2):
@@ -46,9 +38,9 @@ def on_device(moments):
 
 # Each site with its likelihood of a score.
 LIKELIHOODS = {
-    "gaussian": (GaussianSite(noise_precision=2.5), lambda s, y: jnp.exp(-1.25 * (y - s) ** 2)),
-    "probit": (ProbitSite(), lambda s, y: jax.scipy.special.ndtr(y * s)),
-    "logistic": (LogisticSite(), lambda s, y: jax.nn.sigmoid(y * s)),
+    "gaussian": (sites.GaussianSite(noise_precision=2.5), lambda s, y: jnp.exp(-1.25 * (y - s) ** 2)),
+    "probit": (sites.ProbitSite(), lambda s, y: jax.scipy.special.ndtr(y * s)),
+    "logistic": (sites.LogisticSite(), lambda s, y: jax.nn.sigmoid(y * s)),
 }
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(100)
 
@@ -72,7 +64,7 @@ def test_slopes_are_derivatives_of_the_predictive_density(name, label):
 
 def test_a_mixture_is_tilted_as_a_grid_says():
     """Two means on a line: the tilted law of both is a density in the plane, integrated on a grid of 1200 x 1200."""
-    site = MixtureSite((0.3, 0.7), 0.5)
+    site = sites.MixtureSite((0.3, 0.7), 0.5)
     means, variances, x = np.array([-0.4, 0.9]), np.array([0.6, 0.3]), 0.35
     grid = np.linspace(-8, 8, 1200)
     priors = [stats.norm.pdf(grid, m, v**0.5) for m, v in zip(means, variances, strict=True)]
@@ -126,15 +118,15 @@ def test_backpropagation_by_hand_is_the_gradient_of_log_z():
 @pytest.mark.parametrize(
     ("noise", "bound"),
     [
-        (GammaPrecision(6.0, 6.0), 30.0),
-        pytest.param(PublicPrecision(3.0), 0.05, marks=pytest.mark.slow),
-        pytest.param(PublicPrecision(3.0), 30.0, marks=pytest.mark.slow),
-        pytest.param(GammaPrecision(6.0, 6.0), 0.05, marks=pytest.mark.slow),
+        (sites.GammaPrecision(6.0, 6.0), 30.0),
+        pytest.param(sites.PublicPrecision(3.0), 0.05, marks=pytest.mark.slow),
+        pytest.param(sites.PublicPrecision(3.0), 30.0, marks=pytest.mark.slow),
+        pytest.param(sites.GammaPrecision(6.0, 6.0), 0.05, marks=pytest.mark.slow),
     ],
 )
 def test_the_factored_sum_is_the_sum_of_clipped_slopes(noise, bound):
     """Matrix products over hidden units give what clipping each record's whole vector gives; rows have 20 digits."""
-    site = NetworkSite(4, noise)
+    site = sites.NetworkSite(4, noise)
     rng = np.random.default_rng(1)
     with jax.enable_x64(True):
         gammas = [jnp.asarray([value]) for pair in site.gamma_prior for value in pair] or [jnp.asarray(EMPTY)] * 2
@@ -145,7 +137,7 @@ def test_the_factored_sum_is_the_sum_of_clipped_slopes(noise, bound):
             jax.jit(
                 lambda parts=parts: clipped_total(parts(cavity, X, y, 0.1), weights, jnp.asarray(bound)).noised(0.0)
             )()
-            for parts in (site.centred_parts, super(NetworkSite, site).centred_parts)
+            for parts in (site.centred_parts, super(sites.NetworkSite, site).centred_parts)
         )
         np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6 * bound)
 
@@ -155,7 +147,7 @@ def test_the_message_to_an_unknown_precision_matches_its_tilted_moments():
 
     The match replaces a Student density by a Gaussian of the same variance, so it is close, not equal: 2 %.
     """
-    site = NetworkSite(2, GammaPrecision(40.0, 20.0))
+    site = sites.NetworkSite(2, sites.GammaPrecision(40.0, 20.0))
     family = site.family(1)
     assert isinstance(family, DiagonalGaussian)
     with jax.enable_x64(True):
@@ -170,12 +162,12 @@ def test_the_message_to_an_unknown_precision_matches_its_tilted_moments():
 
 def test_bad_sites_are_refused():
     for build in (
-        lambda: GaussianSite(noise_precision=0.0),
-        lambda: LogisticSite(nodes=1),
-        lambda: MixtureSite((0.5, 0.6), 1.0),
-        lambda: MixtureSite((0.5, 0.5), -1.0),
-        lambda: NetworkSite(0, PublicPrecision(1.0)),
-        lambda: GammaPrecision(1.0, 1.0),
+        lambda: sites.GaussianSite(noise_precision=0.0),
+        lambda: sites.LogisticSite(nodes=1),
+        lambda: sites.MixtureSite((0.5, 0.6), 1.0),
+        lambda: sites.MixtureSite((0.5, 0.5), -1.0),
+        lambda: sites.NetworkSite(0, sites.PublicPrecision(1.0)),
+        lambda: sites.GammaPrecision(1.0, 1.0),
     ):
         with pytest.raises(InputError, match="Expected"):
             build()

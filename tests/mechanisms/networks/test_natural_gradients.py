@@ -24,14 +24,7 @@ from sordino.mechanisms.networks.natural_gradients import (
     whitening,
     whole_contributions,
 )
-from sordino.mechanisms.posterior.network import (
-    Forward,
-    NetworkPosterior,
-    label_residuals,
-    residual_law,
-    unit_quantile,
-    unit_shares,
-)
+from sordino.mechanisms.posterior import network
 from sordino.mechanisms.rounds.registry import REPLACED
 from sordino.models.families.networks import SkipClassification, SkipRegression
 from sordino.noise.lattice import in_doubles
@@ -58,11 +51,11 @@ def drawn(model, rows=40, seed=0):
 @BY_MODEL
 def test_gradients_are_those_of_the_loss_that_jax_differentiates(model):
     theta, Z, y, _ = drawn(model)
-    forward = Forward(model, theta, Z)
+    forward = network.Forward(model, theta, Z)
     if isinstance(model, SkipRegression):
         residuals = forward.scores - y[:, None]
     else:
-        residuals = label_residuals(forward.scores)[1][y.astype(int), np.arange(len(y))]
+        residuals = network.label_residuals(forward.scores)[1][y.astype(int), np.arange(len(y))]
     with in_doubles():
         wanted = jax.jit(jax.vmap(jax.grad(model.loss), (None, 0, 0)))(theta, Z, y)
     np.testing.assert_allclose(forward.gradients(residuals), np.asarray(wanted), atol=2e-4)
@@ -114,7 +107,7 @@ def test_at_the_truth_weighted_gradients_of_classes_vanish(name):
     model = MODELS[name]
     theta, Z, _, root = drawn(model)
     point = Point(theta, root, 0.1)
-    shares = label_residuals(Forward(model, theta, Z).scores)[0]
+    shares = network.label_residuals(network.Forward(model, theta, Z).scores)[0]
     mean = sum(share[:, None] * contributions(model, point, Z, np.full(len(Z), k)) for k, share in enumerate(shares))
     assert np.abs(mean).max() < 2e-5  # products have twenty digits
     np.testing.assert_allclose(shares.sum(axis=0), 1.0, atol=1e-12)
@@ -125,11 +118,11 @@ def test_in_its_metric_no_direction_is_louder_than_another(model):
     g = np.random.default_rng(4)
     theta, law = g.normal(0, 0.7, model.dim(COLUMNS)), g.normal(size=(4000, COLUMNS))
     root = inverse_root(model, theta, law, 1e-9)
-    forward = Forward(model, theta, law)
+    forward = network.Forward(model, theta, law)
     if isinstance(model, SkipRegression):
         gradients = [forward.gradients(np.ones((len(law), 1)))]
     else:
-        shares, residuals = label_residuals(forward.scores)
+        shares, residuals = network.label_residuals(forward.scores)
         gradients = [forward.gradients(r * np.sqrt(p)[:, None]) for p, r in zip(shares, residuals, strict=True)]
     metric = sum(one.T @ one for one in gradients) / len(law)
     values = np.linalg.eigvalsh(root @ metric @ root)
@@ -278,8 +271,10 @@ def test_slopes_say_what_clipping_leaves():
 @pytest.mark.parametrize(("exponent", "law"), [(2.0, stats.norm(0, 1)), (1.0, stats.laplace(0, math.sqrt(0.5)))])
 def test_laws_of_residuals_are_the_known_ones(exponent, law):
     for level in (0.5, 0.9, 0.99):
-        assert unit_quantile(level, exponent) == pytest.approx(law.ppf(0.5 + level / 2))
-    np.testing.assert_allclose(unit_shares(np.array([0.3, 1.0, 2.0]), exponent), 2 * law.cdf([0.3, 1.0, 2.0]) - 1)
+        assert network.unit_quantile(level, exponent) == pytest.approx(law.ppf(0.5 + level / 2))
+    np.testing.assert_allclose(
+        network.unit_shares(np.array([0.3, 1.0, 2.0]), exponent), 2 * law.cdf([0.3, 1.0, 2.0]) - 1
+    )
 
 
 @pytest.mark.parametrize(("draw", "exponent"), [("normal", 2.0), ("laplace", 1.0), ("uniform", 6.0), ("heavy", 0.65)])
@@ -294,10 +289,10 @@ def test_counts_give_back_the_law_they_are_drawn_from(draw, exponent):
     sizes = np.abs(drawn[draw])
     ends = 0.4 * np.array([0.2, 0.45, 0.75, 1.1, 1.5, 2.0, 2.6, 3.4])
     counts = np.bincount(np.searchsorted(ends, sizes), minlength=9)
-    variance, found = residual_law(counts + g.normal(0, 20, 9), ends, records, 20.0)
+    variance, found = network.residual_law(counts + g.normal(0, 20, 9), ends, records, 20.0)
     assert variance == pytest.approx(np.mean(sizes**2), rel=0.06)
     assert found == pytest.approx(exponent, rel=0.2)
-    reach = math.sqrt(variance) * unit_quantile(0.9, found)
+    reach = math.sqrt(variance) * network.unit_quantile(0.9, found)
     assert np.mean(sizes < reach) == pytest.approx(0.9, abs=0.015)
 
 
@@ -307,7 +302,7 @@ def test_a_posterior_without_hidden_part_is_linear_regression():
     transform = np.array([[2.0, 0.0], [1.0, 1.0], [0.5, -1.0]])
     means = np.concatenate([np.zeros(4), [0.3], [1.0, -1.0]])
     root = np.diag([1e-6] * 4 + [0.2, 0.1, 0.3])
-    law = NetworkPosterior(model, transform, means, root @ root)
+    law = network.NetworkPosterior(model, transform, means, root @ root)
     X = g.normal(size=(5, 2))
     Z = X @ transform[:2] + transform[2]
     mean, variance = law.spread(X)
@@ -319,6 +314,6 @@ def test_a_posterior_without_hidden_part_is_linear_regression():
     np.testing.assert_allclose(drawn, thetas[:, 4:5] + thetas[:, 5:] @ Z.T, atol=1e-2)
     for changed in ({"means": means[:-1]}, {"covariances": -root}, {"transform": np.full((3, 2), np.nan)}):
         with pytest.raises(InputError):
-            NetworkPosterior(
+            network.NetworkPosterior(
                 **({"model": model, "transform": transform, "means": means, "covariances": root} | changed)
             )

@@ -21,16 +21,7 @@ from sordino.core.spec.matrices import (
     ToeplitzStrategy,
 )
 from sordino.core.validate import refuse
-from sordino.mechanisms.chain.batches import (
-    Batches,
-    Counts,
-    Indices,
-    MinSeparation,
-    Poisson,
-    RandomAllocation,
-    Rounds,
-    Sampling,
-)
+from sordino.mechanisms.chain import batches
 
 
 @dataclass(frozen=True)
@@ -75,19 +66,19 @@ def correlation_of(strategy: Strategy, steps: int) -> NoiseCorrelation:
     raise refuse("algorithm.strategy", "to be toeplitz or bisr for a training run", type(strategy).__name__)
 
 
-class Turns(Rounds):
+class Turns(batches.Rounds):
     """Records that each have one step of every pass, by place in the table or drawn once for each alone."""
 
     drawn_once = False
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: batches.Sampling) -> None:
         length, rows = sampling.round or 1, sampling.rows
         super().__init__(sampling, length, rows / length)
         places = np.arange(rows) * length // max(1, rows)
         turns = sampling.generator.integers(0, length, rows) if self.drawn_once else places
         self._turns = self.by_step(turns)
 
-    def drawn(self) -> list[tuple[Indices, Counts]]:
+    def drawn(self) -> list[tuple[batches.Indices, batches.Counts]]:
         return [self._turns]
 
 
@@ -100,23 +91,23 @@ class BallsInBins(Turns):
 class PoissonTurns(BallsInBins):
     """Every record draws its group once; in its group's turn it takes part by chance, drawn for every turn."""
 
-    def drawn(self) -> list[tuple[Indices, Counts]]:
+    def drawn(self) -> list[tuple[batches.Indices, batches.Counts]]:
         records, edges = self._turns
         used = self.sampling.generator.random(len(records)) < self.sampling.rate
         return [(records[used], np.concatenate([[0], np.cumsum(used)])[edges])]
 
 
-_STREAMS: dict[ParticipationScheme, type[Batches]] = {
+_STREAMS: dict[ParticipationScheme, type[batches.Batches]] = {
     ParticipationScheme.SINGLE: Turns,
     ParticipationScheme.EPOCHS: Turns,
     ParticipationScheme.BALLS_IN_BINS: BallsInBins,
-    ParticipationScheme.RANDOM_ALLOCATION: RandomAllocation,
-    ParticipationScheme.MIN_SEPARATION: MinSeparation,
+    ParticipationScheme.RANDOM_ALLOCATION: batches.RandomAllocation,
+    ParticipationScheme.MIN_SEPARATION: batches.MinSeparation,
 }
 BY_PLACE = frozenset({ParticipationScheme.SINGLE, ParticipationScheme.EPOCHS})
 
 
-def participating(run: MatrixMechanism, rows: int, generator: np.random.Generator) -> Batches:
+def participating(run: MatrixMechanism, rows: int, generator: np.random.Generator) -> batches.Batches:
     """The batches of a matrix mechanism's participation.
 
     Where turns go by place in the table, a record that is left out would move others to other steps; such schemes are
@@ -127,7 +118,7 @@ def participating(run: MatrixMechanism, rows: int, generator: np.random.Generato
     rate = run.participation.rate or 1.0
     if run.participation.cap is not None:
         raise refuse("algorithm.participation.cap", "to be absent for a training run", run.participation.cap)
-    sampling = Sampling(
+    sampling = batches.Sampling(
         rows=rows,
         size=max(1, -(-rows // length)),
         rate=rate,
@@ -138,7 +129,7 @@ def participating(run: MatrixMechanism, rows: int, generator: np.random.Generato
         separation=separation,
     )
     if scheme is ParticipationScheme.POISSON:
-        return Poisson(sampling) if separation == 1 else PoissonTurns(sampling)
+        return batches.Poisson(sampling) if separation == 1 else PoissonTurns(sampling)
     if scheme is ParticipationScheme.MIN_SEPARATION and run.participation.rate is None:
         raise refuse("algorithm.participation.rate", "to be given for min-separation batches of a run", None)
     return _STREAMS[scheme](sampling)

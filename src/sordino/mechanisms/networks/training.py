@@ -11,19 +11,9 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
+from sordino.core import validate
 from sordino.core.bound import Relation, View
 from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
-from sordino.core.validate import (
-    COUNT,
-    POSITIVE,
-    InputError,
-    Interval,
-    check_numbers,
-    instance_of,
-    number,
-    refuse,
-    whole_number,
-)
 from sordino.mechanisms.chain.batches import Batches, described_batches
 from sordino.mechanisms.checkpoint import content_digest, described, platform, traced
 from sordino.mechanisms.networks.correlated_noise import (
@@ -38,7 +28,7 @@ from sordino.mechanisms.networks.jaxpr import Loss, check_leaves
 from sordino.noise.randomness import Purpose, Randomness
 
 QUERY = "clipped gradients"
-_SHARE = Interval(0.0, 1.0, high_open=True)
+_SHARE = validate.Interval(0.0, 1.0, high_open=True)
 
 
 @dataclass(frozen=True)
@@ -73,7 +63,7 @@ class Adam:
     floor: float = 1e-8
 
     def __post_init__(self) -> None:
-        check_numbers(self, mean_share=_SHARE, square_share=_SHARE, floor=POSITIVE)
+        validate.check_numbers(self, mean_share=_SHARE, square_share=_SHARE, floor=validate.POSITIVE)
 
     def init(self, params: Array) -> Any:
         """No mean, no square, and no step made."""
@@ -118,21 +108,23 @@ class Training:
 
     def __post_init__(self) -> None:
         if not (callable(getattr(self.optimiser, "init", None)) and callable(getattr(self.optimiser, "update", None))):
-            raise refuse("optimiser", "to have init and update, as those of optax", type(self.optimiser).__name__)
-        object.__setattr__(self, "average", number("average", self.average, _SHARE))
-        object.__setattr__(self, "microbatch", whole_number("microbatch", self.microbatch))
+            raise validate.refuse(
+                "optimiser", "to have init and update, as those of optax", type(self.optimiser).__name__
+            )
+        object.__setattr__(self, "average", validate.number("average", self.average, _SHARE))
+        object.__setattr__(self, "microbatch", validate.whole_number("microbatch", self.microbatch))
         if self.divisor is not None:
-            object.__setattr__(self, "divisor", whole_number("divisor", self.divisor, COUNT))
+            object.__setattr__(self, "divisor", validate.whole_number("divisor", self.divisor, validate.COUNT))
 
 
 class TrainingRun:
     """A described run on given examples, checked before any of them is used."""
 
     def __init__(self, spec: Spec, loss: Loss, params: Any, examples: Any, training: Training) -> None:
-        self.spec, self.training, self.loss = spec, instance_of("training", training, Training), loss
+        self.spec, self.training, self.loss = spec, validate.instance_of("training", training, Training), loss
         if not isinstance(spec.algorithm, NoisedSums | MatrixMechanism):
             words = spec.algorithm.words
-            raise refuse("algorithm.kind", "to be noised-sums or matrix-mechanism for a training run", words)
+            raise validate.refuse("algorithm.kind", "to be noised-sums or matrix-mechanism for a training run", words)
         self.algorithm = spec.algorithm
         self.rows = check_examples(examples)
         self.noise, self.correlation = self._noise()
@@ -164,20 +156,20 @@ class TrainingRun:
         """The noise of every step, and its correlation; what this run cannot be is refused."""
         run = self.algorithm
         if self.spec.view is not View.ALL_ITERATES:
-            raise refuse("view", "to be all-iterates for a training run", self.spec.view.value)
+            raise validate.refuse("view", "to be all-iterates for a training run", self.spec.view.value)
         if isinstance(run, NoisedSums):
             if not run.query.startswith(QUERY):
-                raise refuse("algorithm.query", f"to begin with {QUERY!r} for a training run", run.query)
+                raise validate.refuse("algorithm.query", f"to begin with {QUERY!r} for a training run", run.query)
             if run.unit is not Unit.RECORD or run.shape is not SumShape.VECTOR:
-                raise refuse("algorithm.unit", "to be one record, and sums of vectors", run.words)
+                raise validate.refuse("algorithm.unit", "to be one record, and sums of vectors", run.words)
             # Under replace-one the number of rows is public and stated; under add-remove it must stay secret.
             if self.spec.relation is Relation.REPLACE_ONE and self.rows != run.records:
-                raise refuse("examples", f"to be algorithm.records = {run.records} rows", self.rows)
+                raise validate.refuse("examples", f"to be algorithm.records = {run.records} rows", self.rows)
             return run.sum_noise, INDEPENDENT
         if self.training.divisor is None:
-            raise refuse("divisor", "to be given for a matrix mechanism", None, "state the expected batch")
+            raise validate.refuse("divisor", "to be given for a matrix mechanism", None, "state the expected batch")
         if run.participation.scheme in BY_PLACE and self.spec.relation is not Relation.REPLACE_ONE:
-            raise refuse(
+            raise validate.refuse(
                 "relation",
                 "to be replace-one where turns go by place in the table",
                 self.spec.relation.value,
@@ -191,7 +183,7 @@ class TrainingRun:
         given = self.training.divisor
         if given is None and isinstance(self.algorithm, NoisedSums):
             return self.algorithm.batch_size
-        return whole_number("divisor", given, COUNT)
+        return validate.whole_number("divisor", given, validate.COUNT)
 
     def batches(self, randomness: Randomness) -> Batches | None:
         """The examples of every step; None where each uses all."""
@@ -224,8 +216,8 @@ def check_run(spec: Spec, loss: Loss, params: Any, examples: Any, training: Trai
     """Refuse, before a debit, what `train` would: a trace of one step by types and shapes alone, which are public."""
     shapes = [getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(examples)]
     if len({shape[:1] for shape in shapes} - {()}) != 1 or () in shapes:
-        raise refuse("examples", "to be arrays with one first axis of examples", "others")
-    records = instance_of("spec.algorithm", spec.algorithm, NoisedSums).records
+        raise validate.refuse("examples", "to be arrays with one first axis of examples", "others")
+    records = validate.instance_of("spec.algorithm", spec.algorithm, NoisedSums).records
 
     def stand_in(leaf: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((records, *leaf.shape[1:]), jax.dtypes.canonicalize_dtype(leaf.dtype))
@@ -238,10 +230,10 @@ def check_run(spec: Spec, loss: Loss, params: Any, examples: Any, training: Trai
 
     try:
         jax.eval_shape(step, jax.tree.map(stand_in, examples))
-    except InputError:
+    except validate.InputError:
         raise
     except Exception as error:  # of the caller's loss or optimiser, which have seen no number
-        raise InputError(
+        raise validate.InputError(
             f"The arrays, the loss and the optimiser do not fit each other. They raised {type(error).__name__}: "
             f"{str(error)[:200]}"
         ) from None
@@ -250,6 +242,6 @@ def check_run(spec: Spec, loss: Loss, params: Any, examples: Any, training: Trai
 
 def check_room(spec: Spec, size: int, training: Training) -> None:
     """Refuse, before a debit, sums of gradients of so many parameters that whole numbers do not hold."""
-    run = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    run = validate.instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     block = min(training.microbatch, max(1, run.records))
     sums_exponent(run.contribution, size, float(run.sum_noise.max()), run.records, block)

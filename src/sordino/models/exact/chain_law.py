@@ -13,18 +13,9 @@ from functools import partial, reduce
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sordino.core import spec as specs
 from sordino.core.arrays import Array
 from sordino.core.bound import View
-from sordino.core.spec import (
-    AverageNoiseKind,
-    GaussianNoise,
-    GaussianStart,
-    NoisyGradient,
-    PointStart,
-    Scheme,
-    Spec,
-    StableNoise,
-)
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of
 from sordino.models.exact.gaussian_law import GaussianLaw, GaussianMixtureLaw
@@ -117,19 +108,19 @@ def _orders(counts: Vector, sizes: Sequence[int]) -> list[tuple[tuple[Vector, ..
     return [(order, weight) for order, _, weight in orders]
 
 
-def _sizes(chain: NoisyGradient, n: int) -> list[int]:
+def _sizes(chain: specs.NoisyGradient, n: int) -> list[int]:
     """Sizes of the batches of one pass; the last may be smaller."""
     size = chain.divisor(n)
     return [min(size, n - start) for start in range(0, n, size)]
 
 
-def _one_pass(chain: NoisyGradient, n: int, data: Quadratics, steps: int) -> Stage:
+def _one_pass(chain: specs.NoisyGradient, n: int, data: Quadratics, steps: int) -> Stage:
     orders = _orders(tuple(int(count) for count in data.counts), _sizes(chain, n)[:steps])
     weights = np.array([weight for _, weight in orders])
     return Stage(weights, np.array([order for order, _ in orders], dtype=np.int64), steps)
 
 
-def _truncated(chain: NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vector, float]]:
+def _truncated(chain: specs.NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vector, float]]:
     """All subsets of the records, of which the first `cap` count."""
     if 2**data.n > MOST_PATTERNS:
         raise _too_many(f"2^{data.n}")
@@ -141,14 +132,14 @@ def _truncated(chain: NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vec
     return [(vector, weight) for vector, weight in found.items() if weight > 0]
 
 
-def _allocated(chain: NoisyGradient, length: int, data: Quadratics, steps: int) -> Stage:
+def _allocated(chain: specs.NoisyGradient, length: int, data: Quadratics, steps: int) -> Stage:
     """All ways to give every record its steps of a round, of which the first `steps` are made."""
     ways = list(itertools.combinations(range(length), chain.batch.uses or 1))
     own = Counter(tuple(int(step in places) for step in range(steps)) for places in ways)
     return _joint({uses: count / len(ways) for uses, count in own.items()}, data, steps)
 
 
-def _apart(chain: NoisyGradient, n: int, data: Quadratics) -> Stage:
+def _apart(chain: specs.NoisyGradient, n: int, data: Quadratics) -> Stage:
     """All ways in which every record is drawn while it is free, from waits that steps made before would leave."""
     length, chance = chain.batch.apart(n), chain.batch.chance(n)
     share = chance / (1 + (length - 1) * chance)
@@ -188,36 +179,36 @@ def _in_rounds(steps: int, length: int, stage: Callable[[int], Stage]) -> tuple[
     return (*((stage(length),) * whole if whole else ()), *((stage(rest),) if rest else ()))
 
 
-def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+def _stages(chain: specs.NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
     from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
 
     options: list[tuple[Vector, float]] = []
     match chain.batch.scheme:
-        case Scheme.FULL:
+        case specs.Scheme.FULL:
             return (Stage(np.ones(1), data.counts[None, None], chain.steps),)
-        case Scheme.CYCLIC:
+        case specs.Scheme.CYCLIC:
             cuts = np.arange(chain.divisor(n), n, chain.divisor(n))
             counts = np.stack([data.counted(batch) for batch in np.split(data.kinds, cuts)])
             return (Stage(np.ones(1), counts[None], chain.steps),)
-        case Scheme.SHUFFLE_ONCE:
+        case specs.Scheme.SHUFFLE_ONCE:
             return (_one_pass(chain, n, data, chain.steps),)
-        case Scheme.RESHUFFLED:
+        case specs.Scheme.RESHUFFLED:
             return _in_rounds(chain.steps, len(_sizes(chain, n)), partial(_one_pass, chain, n, data))
-        case Scheme.RANDOM_ALLOCATION:
+        case specs.Scheme.RANDOM_ALLOCATION:
             length = chain.batches_per_epoch(n)
             return _in_rounds(chain.steps, length, partial(_allocated, chain, length, data))
-        case Scheme.MIN_SEPARATION:
+        case specs.Scheme.MIN_SEPARATION:
             return (_apart(chain, n, data),)
-        case Scheme.TRUNCATED_POISSON:
+        case specs.Scheme.TRUNCATED_POISSON:
             options = _truncated(chain, n, data)
-        case Scheme.WITH_REPLACEMENT:
+        case specs.Scheme.WITH_REPLACEMENT:
             size = chain.divisor(n)
             law = stats.multinomial(size, data.counts / data.counts.sum())
             vectors = [v for v in itertools.product(range(size + 1), repeat=len(data.counts)) if sum(v) == size]
             options = [(vector, float(law.pmf(vector))) for vector in vectors]
-        case Scheme.WITHOUT_REPLACEMENT:
+        case specs.Scheme.WITHOUT_REPLACEMENT:
             options = list(draws(tuple(int(count) for count in data.counts), chain.divisor(n)))
-        case Scheme.POISSON:
+        case specs.Scheme.POISSON:
             size = math.prod(int(count) + 1 for count in data.counts)
             if size > MOST_PATTERNS:
                 raise _too_many(size)
@@ -239,7 +230,7 @@ def _too_many(total: int | str) -> InputError:
 class ChainRun:
     """A chain on quadratics, ready to be followed step by step."""
 
-    chain: NoisyGradient
+    chain: specs.NoisyGradient
     data: Quadratics
     divisor: int
     step_sizes: Array
@@ -248,15 +239,15 @@ class ChainRun:
     start_scale: float
 
     @classmethod
-    def of(cls, spec: Spec, data: Quadratics) -> "ChainRun":
+    def of(cls, spec: specs.Spec, data: Quadratics) -> "ChainRun":
         """Read a spec; projection and clipping are refused because the law would no longer be known."""
-        chain: NoisyGradient = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+        chain: specs.NoisyGradient = instance_of("spec.algorithm", spec.algorithm, specs.NoisyGradient)
         if chain.projection is not None or chain.clipping is not None:
             raise InputError("With projection or clipping the law of the chain is not known.")
         if spec.dim != data.dim:
             raise InputError(f"Expected data with problem.dim = {spec.dim} parameters, got {data.dim}.")
-        scale = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
-        values = chain.start.values if isinstance(chain.start, PointStart) else None
+        scale = chain.start.scale if isinstance(chain.start, specs.GaussianStart) else 0.0
+        values = chain.start.values if isinstance(chain.start, specs.PointStart) else None
         return cls(
             chain,
             data,
@@ -298,7 +289,7 @@ class ChainRun:
 
 
 def chain_law(
-    spec: Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
+    spec: specs.Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
 ) -> GaussianLaw | GaussianMixtureLaw:
     """The law of what the spec's view shows, on these data.
 
@@ -312,7 +303,7 @@ def chain_law(
     unless `batches`, the record numbers of each step, fix it. Several chains are stacked.
     """
     run = ChainRun.of(spec, data)
-    if not isinstance(run.chain.noise, GaussianNoise):
+    if not isinstance(run.chain.noise, specs.GaussianNoise):
         raise InputError("This law needs Gaussian noise. Use stable_chain_law for stable noise.")
     stages = run.stages(spec.n, batches)
     kept = frozenset(run.chain.kept_iterates(spec.view))
@@ -404,15 +395,15 @@ def _linear(matrix: Array, mean: Array, covariance: Array) -> tuple[Array, Array
     return (matrix @ mean[..., None])[..., 0], matrix @ covariance @ np.swapaxes(matrix, -1, -2)
 
 
-def _averaged(spec: Spec, count: int, mean: Array, covariance: Array) -> tuple[Array, Array]:
+def _averaged(spec: specs.Spec, count: int, mean: Array, covariance: Array) -> tuple[Array, Array]:
     average = spec.average
-    if average is None or average.noise.kind != AverageNoiseKind.GAUSSIAN or average.dim != mean.shape[1]:
+    if average is None or average.noise.kind != specs.AverageNoiseKind.GAUSSIAN or average.dim != mean.shape[1]:
         raise InputError("Expected an average of the iterates themselves, released with Gaussian noise.")
     return mean / count, covariance / count**2 + average.noise.scale**2 * np.eye(mean.shape[1])
 
 
 def stable_chain_law(
-    spec: Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
+    spec: specs.Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
 ) -> StableLaw1D | LineMixture:
     """The law of the last iterate: a stable law for a fixed order, a mixture of them for a random one.
 
@@ -420,7 +411,12 @@ def stable_chain_law(
     """
     run = ChainRun.of(spec, data)
     noise = run.chain.noise
-    if not isinstance(noise, StableNoise) or data.dim != 1 or spec.view != View.LAST_ITERATE or run.chain.chains != 1:
+    if (
+        not isinstance(noise, specs.StableNoise)
+        or data.dim != 1
+        or spec.view != View.LAST_ITERATE
+        or run.chain.chains != 1
+    ):
         raise InputError("Expected the last iterate of one chain with stable noise and one parameter.")
     if run.start_scale > 0 and noise.alpha < 2:
         raise InputError("Expected a point start: a Gaussian start plus stable noise is not a stable law.")

@@ -19,19 +19,11 @@ from sordino.core.validate import POSITIVE, Interval, check_numbers, number, who
 from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.models.families.classification import inverse_mills
 from sordino.models.families.mixture import component_weights
-from sordino.models.message_passing.gaussians import (
-    BlockGaussian,
-    DiagonalGaussian,
-    GaussianFamily,
-    Moments,
-    Natural,
-    Site,
-    Slopes,
-)
+from sordino.models.message_passing import gaussians
 
 
 @dataclass(frozen=True)
-class LinearSite(Site):
+class LinearSite(gaussians.Site):
     """A likelihood of the score; the family is a full Gaussian, or a diagonal one."""
 
     diagonal: bool = False
@@ -40,19 +32,19 @@ class LinearSite(Site):
     def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
         """First and minus second derivative of log Z in the mean of a Gaussian score."""
 
-    def family(self, features: int) -> GaussianFamily:
-        return DiagonalGaussian(features) if self.diagonal else BlockGaussian(features)
+    def family(self, features: int) -> gaussians.GaussianFamily:
+        return gaussians.DiagonalGaussian(features) if self.diagonal else gaussians.BlockGaussian(features)
 
-    def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
+    def slopes(self, moments: gaussians.Moments, x: Array, y: Array) -> gaussians.Slopes:
         mean, variance = self._scores(moments, x[None])
         g, k = self.score_slopes(mean[0], variance[0], y)
         empty = jnp.zeros(0, x.dtype)
         if self.diagonal:
-            return Slopes(g * x, k * x * x, empty)
-        return Slopes((g * x)[None], (k * jnp.outer(x, x))[None], empty)
+            return gaussians.Slopes(g * x, k * x * x, empty)
+        return gaussians.Slopes((g * x)[None], (k * jnp.outer(x, x))[None], empty)
 
     def centred_parts(
-        self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
+        self, moments: gaussians.Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
     ) -> Parts:
         rows = whole_rows(X, sizes)
         if self.diagonal:
@@ -67,11 +59,13 @@ class LinearSite(Site):
         family = self.family(X.shape[1])
 
         def packed(x: Array, g: Array, k: Array) -> Array:
-            return family.pack(Natural((g * x)[None], (weight * k * jnp.outer(x, x))[None], jnp.zeros(0, x.dtype)))
+            return family.pack(
+                gaussians.Natural((g * x)[None], (weight * k * jnp.outer(x, x))[None], jnp.zeros(0, x.dtype))
+            )
 
         return (Plain(jax.vmap(packed)(rows.rows, g, k)),)
 
-    def _scores(self, moments: Moments, X: Array) -> tuple[Array, Array]:
+    def _scores(self, moments: gaussians.Moments, X: Array) -> tuple[Array, Array]:
         if self.diagonal:
             return X @ moments.mean, (X * X) @ moments.covariance
         return X @ moments.mean[0], jnp.einsum("ni,ij,nj->n", X, moments.covariance[0], X)
@@ -132,7 +126,7 @@ class ProbitSite(LinearSite):
 
 
 @dataclass(frozen=True)
-class MixtureSite(Site):
+class MixtureSite(gaussians.Site):
     """x ~ sum_k weights_k N(mean_k, spread^2 I); weights and spread are public, the target is ignored.
 
     Component k explains x with responsibility r_k; its mean is tilted with probability r_k and left alone otherwise.
@@ -145,18 +139,18 @@ class MixtureSite(Site):
         object.__setattr__(self, "weights", component_weights(self.weights))
         check_numbers(self, spread=POSITIVE)
 
-    def family(self, features: int) -> GaussianFamily:
-        return BlockGaussian(len(self.weights) * features, blocks=len(self.weights))
+    def family(self, features: int) -> gaussians.GaussianFamily:
+        return gaussians.BlockGaussian(len(self.weights) * features, blocks=len(self.weights))
 
-    def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
+    def slopes(self, moments: gaussians.Moments, x: Array, y: Array) -> gaussians.Slopes:
         inverse, log_parts = self._parts(moments, x)
         a = jnp.einsum("kij,kj->ki", inverse, x - moments.mean)
         r = jax.nn.softmax(log_parts)[:, None]
         outer = jnp.einsum("ki,kj->kij", a, a)
         k = r[..., None] * (inverse - (1.0 - r[..., None]) * outer)
-        return Slopes(r * a, k, jnp.zeros(0, x.dtype))
+        return gaussians.Slopes(r * a, k, jnp.zeros(0, x.dtype))
 
-    def _parts(self, moments: Moments, x: Array) -> tuple[Array, Array]:
+    def _parts(self, moments: gaussians.Moments, x: Array) -> tuple[Array, Array]:
         """The inverse of V_k + spread^2 I, and log of weight times density of x, for each component."""
         total = moments.covariance + self.spread**2 * jnp.eye(x.shape[0], dtype=x.dtype)
         inverse = jnp.linalg.inv(total)
@@ -227,7 +221,7 @@ class _Back(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NetworkSite(Site):
+class NetworkSite(gaussians.Site):
     """y = w1 relu(W0 [x, 1]) + noise, inputs of each layer divided by the root of their number, biases included.
 
     The family is diagonal: W0 of shape (hidden, features + 1), row by row, then w1 of length hidden + 1.
@@ -243,10 +237,10 @@ class NetworkSite(Site):
     def gamma_prior(self) -> tuple[tuple[float, float], ...]:
         return ((self.noise.shape, self.noise.rate),) if isinstance(self.noise, GammaPrecision) else ()
 
-    def family(self, features: int) -> GaussianFamily:
-        return DiagonalGaussian(self.hidden * (features + 1) + self.hidden + 1, len(self.gamma_prior))
+    def family(self, features: int) -> gaussians.GaussianFamily:
+        return gaussians.DiagonalGaussian(self.hidden * (features + 1) + self.hidden + 1, len(self.gamma_prior))
 
-    def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
+    def slopes(self, moments: gaussians.Moments, x: Array, y: Array) -> gaussians.Slopes:
         inputs = self._inputs(x)
         back, gamma = self._backward(moments, y, self._hidden_inputs(moments, inputs))
         first = (
@@ -257,10 +251,10 @@ class NetworkSite(Site):
             jnp.concatenate([layer.reshape(-1), second])
             for layer, second in zip(first, (back.second_g, back.second_k), strict=True)
         )
-        return Slopes(g, k, gamma)
+        return gaussians.Slopes(g, k, gamma)
 
     def centred_parts(
-        self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
+        self, moments: gaussians.Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
     ) -> Parts:
         del sizes  # a bias is added, and the inputs are scaled
         rows = self._inputs(X)
@@ -274,7 +268,7 @@ class NetworkSite(Site):
             Plain(gamma),
         )
 
-    def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
+    def predict(self, moments: gaussians.Moments, X: Array) -> PredictiveMoments:
         """The target of each row, averaged over the Gaussian."""
         forward = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
         return PredictiveMoments(forward.mean, forward.variance + self._noise_variance(moments))
@@ -283,27 +277,27 @@ class NetworkSite(Site):
         with_bias = jnp.concatenate([X, jnp.ones((*X.shape[:-1], 1), X.dtype)], axis=-1)
         return with_bias / math.sqrt(X.shape[-1] + 1)
 
-    def _layers(self, moments: Moments) -> tuple[Array, Array, Array, Array]:
+    def _layers(self, moments: gaussians.Moments) -> tuple[Array, Array, Array, Array]:
         cut = moments.mean.shape[0] - self.hidden - 1
         means, variances = (part[:cut].reshape(self.hidden, -1) for part in moments[:2])
         return means, variances, moments.mean[cut:], moments.covariance[cut:]
 
-    def _noise_variance(self, moments: Moments) -> Array | float:
+    def _noise_variance(self, moments: gaussians.Moments) -> Array | float:
         if isinstance(self.noise, PublicPrecision):
             return 1.0 / self.noise.value
         return moments.rate[0] / (moments.shape[0] - 1.0)
 
-    def _hidden_inputs(self, moments: Moments, inputs: Array) -> tuple[Array, Array]:
+    def _hidden_inputs(self, moments: gaussians.Moments, inputs: Array) -> tuple[Array, Array]:
         """Means and variances of what the hidden units are given."""
         means, variances, _, _ = self._layers(moments)
         return inputs @ means.T, (inputs * inputs) @ variances.T
 
-    def _first_layer(self, moments: Moments, inputs: WholeRows, squares: WholeRows) -> tuple[Array, Array]:
+    def _first_layer(self, moments: gaussians.Moments, inputs: WholeRows, squares: WholeRows) -> tuple[Array, Array]:
         """The same for whole rows, from each row alone."""
         means, variances, _, _ = self._layers(moments)
         return products(inputs, means.T), products(squares, variances.T)
 
-    def _forward(self, moments: Moments, hidden_inputs: tuple[Array, Array]) -> _Forward:
+    def _forward(self, moments: gaussians.Moments, hidden_inputs: tuple[Array, Array]) -> _Forward:
         _, _, output, output_variance = self._layers(moments)
         a_mean, a_variance = hidden_inputs
         deviation = jnp.sqrt(a_variance)
@@ -321,7 +315,9 @@ class NetworkSite(Site):
         variance = share * (jnp.sum(spreads, axis=-1) + output_variance[-1])
         return _Forward(hidden, spread, active, density / deviation, mean, variance)
 
-    def _backward(self, moments: Moments, y: Array, hidden_inputs: tuple[Array, Array]) -> tuple[_Back, Array]:
+    def _backward(
+        self, moments: gaussians.Moments, y: Array, hidden_inputs: tuple[Array, Array]
+    ) -> tuple[_Back, Array]:
         _, _, output, output_variance = self._layers(moments)
         forward = self._forward(moments, hidden_inputs)
         total = forward.variance + self._noise_variance(moments)
@@ -343,7 +339,7 @@ class NetworkSite(Site):
         back = _Back(first_g, first_g * first_g - 2.0 * first_v, second_g, second_g * second_g - 2.0 * second_v)
         return back, self._gamma_message(moments, forward, y)
 
-    def _gamma_message(self, moments: Moments, forward: _Forward, y: Array) -> Array:
+    def _gamma_message(self, moments: gaussians.Moments, forward: _Forward, y: Array) -> Array:
         """What the record adds to (shape - 1, -rate), by matching the first two moments of the precision."""
         if isinstance(self.noise, PublicPrecision):
             return jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
