@@ -10,7 +10,7 @@ from sordino.accounting.theorems.posterior import linear_regression
 from sordino.core.validate import InputError
 from sordino.models.exact import GaussianLaw
 from tests.accounting.described import described, guarantee
-from tests.models.exact.searched_divergences import epsilon_at
+from tests.models.exact.laws import epsilon_at
 
 PAPER = Domain(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1)
 N = 17_864_389

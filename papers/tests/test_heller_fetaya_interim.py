@@ -12,7 +12,7 @@ from papers.heller_fetaya.interim_regression import InterimRegression, neighbour
 from papers.heller_fetaya.proposed_sample import turning_epoch
 from sordino.core.validate import InputError
 from sordino.models.exact.gaussian_law import GaussianMixtureLaw
-from tests.models.exact.searched_divergences import epsilon_at
+from tests.models.exact.laws import epsilon_at
 
 N, DELTA = 17_864_389, 1e-3
 PAPER = InterimRegression(n=N, c=N**1.1455777897, prior_precision=2.0, noise_precision=1.0, x=1.8)
