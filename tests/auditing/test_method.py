@@ -8,28 +8,11 @@ from pathlib import Path
 import pytest
 
 from sordino.auditing import methods
-from sordino.auditing.lower_bound import AuditOptions, audit, method_names
+from sordino.auditing.lower_bound import method_names
 from sordino.cli import main
-from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError
+from sordino.core.spec import read_spec
 
 SPEC = str(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")
-
-
-def test_an_unknown_method_is_refused_with_the_known_ones():
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "posterior-sample",
-                "potential": {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0},
-            },
-            "relation": "replace-one",
-            "view": "one-sample",
-        }
-    )
-    with pytest.raises(InputError, match="exact"):
-        audit(spec, "guess", AuditOptions(delta=1e-5))
-    assert audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon == pytest.approx(4.3772, abs=1e-4)
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-an-audit.md"

@@ -43,7 +43,6 @@ class Case:
     classes: int = 0
     width: int = 3
     epsilon: float = 1.0
-    row_norm: float | None = None
     named: bool = False
     tables: tuple[str, ...] = ("spread", "zeros", "corners")
     settings: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +50,7 @@ class Case:
     @property
     def name(self) -> str:
         words = [self.model, self.method, *([str(self.classes)] if self.classes else [])]
-        return "-".join(words + ["capped"] * (self.row_norm is not None) + ["named"] * self.named)
+        return "-".join(words + ["named"] * self.named)
 
     @property
     def extremes(self) -> tuple[Any, Any]:
@@ -84,7 +83,6 @@ class Case:
             target=None if self.classes or self.model == "mixture" else self.extremes,
             classes=tuple(range(self.classes)) if self.classes else None,
             records=RECORDS,
-            row_norm=self.row_norm,
         )
 
 

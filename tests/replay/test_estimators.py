@@ -38,11 +38,9 @@ _TWINS = (
     "network-classifier-natural-3",
     "network-regressor-natural-named",
     "network-classifier-dp-vi-3",
-    "logistic-newton-3",
     "logistic-ridge-3",
     "logistic-ridge-2-named",
     "logistic-bounded-influence-3",
-    "linear-statistics-capped",
 )
 
 

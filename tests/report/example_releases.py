@@ -1,5 +1,7 @@
 """Release folders for the tests of pages: kept draws with named columns, one last iterate, Gaussians."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from sordino.accounting.evaluate import as_json, explain
 from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
+from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease, write_release
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.models.base import describe_model
@@ -119,3 +122,18 @@ SHARES = np.array([[0.7, 0.7, 0.5, 0.9, 0.1], [0.28, 0.28, 0.45, 0.09, 0.3], [0.
 
 def written(folder: Path, name: str, release: StoredRelease) -> Path:
     return write_release(folder / name, release)
+
+
+def edited(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """The folder with another release.json."""
+    document = json.loads((folder / "release.json").read_text())
+    change(document)
+    (folder / "release.json").write_text(json.dumps(document))
+    return folder
+
+
+def charged(book: Ledger, release: StoredRelease) -> tuple[StoredRelease, Entry]:
+    """The release with the receipt of its debit, and the entry."""
+    entry = book.debit(release.bound, release.spec)
+    words = {"dataset": book.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+    return replace(release, ledger=words), entry

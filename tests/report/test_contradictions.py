@@ -22,9 +22,7 @@ from tests.release_kinds import KINDS
 Document = dict[str, Any]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +80,8 @@ def _unasked(document: Document, _folder: Path) -> None:
     del document["settings"]["asked"]
 
 
-def _headline(document: Document, _folder: Path) -> None:
-    document["epsilon"] = 0.1
+def _headline(epsilon: float | None) -> Callable[[Document, Path], None]:
+    return lambda document, _folder: document.update(epsilon=epsilon)
 
 
 def _audited(document: Document, folder: Path) -> None:
@@ -103,7 +101,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Document, Path], None], str]] = {
     "floating point": (_floating_point, "This version would not plan this run."),
     "method": (_method, "This version would not plan this run."),
     "what was asked for": (_unasked, "This version would not plan this run."),
-    "headline": (_headline, "The stated epsilon differs from its own bound."),
+    **{
+        f"headline {epsilon}": (_headline(epsilon), "The stated epsilon differs from its own bound.")
+        for epsilon in (0.1, 7.0, None)
+    },
     "audit": (_audited, "An audit contradicts the certificate."),
 }
 

@@ -10,14 +10,11 @@ from sordino.data import Category, Date, Feature, Number, Ordered, Schema, Targe
 from sordino.data.columns.category import Boolean
 from sordino.ledger import Ledger
 from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
-from sordino.report.page import non_private_page, private_page
+from sordino.report.page import private_page
 from sordino.report.subject import Account, open_subject
-from tests.report.example_releases import coefficients, gaussians, last_iterate, written
+from tests.report.example_releases import charged, coefficients, gaussians, last_iterate, written
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def facts(subject) -> dict[str, str]:
@@ -27,12 +24,6 @@ def facts(subject) -> dict[str, str]:
 @pytest.fixture
 def book(tmp_path) -> Ledger:
     return Ledger.open(tmp_path / "clinic.ledger", "clinic", "replace-one", 3.0, 1e-5)
-
-
-def charged(book: Ledger, release):
-    entry = book.debit(release.bound, release.spec)
-    words = {"dataset": book.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
-    return replace(release, ledger=words), entry
 
 
 def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book, tmp_path):
@@ -69,33 +60,6 @@ def test_without_a_ledger_people_are_asked(tmp_path, book):
     assert facts(open_subject(tmp_path / "charged_once"))["budget left"].startswith("not known here")
     assert facts(open_subject(tmp_path / "charged_once"))["charged"].endswith("as the folder claims")
     assert any("Only the caller knows" in question for question in charged_once.look_at)
-
-
-def test_what_must_stay_says_no_and_why(tmp_path):
-    subject = open_subject(written(tmp_path, "seeded", last_iterate(private=False)))
-    decision = decide(subject)
-    assert not decision.may_leave
-    assert "anyone who knows the seed" in decision.why[0]
-    page = non_private_page([subject])
-    assert 'class="decision no"' in page
-    assert '<p class="word">No</p>' in page
-
-
-def test_a_folder_that_is_not_the_one_its_entry_names_must_stay(book, tmp_path):
-    release, entry = charged(book, last_iterate())
-    folder = written(tmp_path, "one", release)
-    book.name_release(entry, "0" * 64)
-    subject = open_subject(folder, account=Account.of(book))
-    assert "has the digest of another release" in subject.not_as_charged
-    assert not decide(subject).may_leave
-    # Named by its own digest it may.
-    other = Ledger.open(tmp_path / "other.ledger", "clinic", "replace-one", 3.0, 1e-5)
-    release, entry = charged(other, last_iterate())
-    folder = written(tmp_path, "two", release)
-    other.name_release(entry, str(open_subject(folder).release.digest))
-    subject = open_subject(folder, account=Account.of(other))
-    assert subject.named_by_ledger
-    assert any("identifies exactly this release" in reason for reason in decide(subject).why)
 
 
 def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):

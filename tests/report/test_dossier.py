@@ -24,7 +24,7 @@ from sordino.report import page
 from sordino.report.dossier import source_digest
 from sordino.report.dossier_questions import TESTS
 from tests.cli.console import refusal
-from tests.report.example_releases import last_iterate, written
+from tests.report.example_releases import edited, last_iterate, written
 from tests.report.handed_over import BUDGET, DELTA, EPSILON, RECORDS, STATEMENTS, HandedOver, handed_over
 from tests.report.test_page import Outline
 
@@ -238,13 +238,6 @@ def test_without_a_key_ledger_and_statements_it_says_what_is_missing(made, tmp_p
     said = capsys.readouterr().err
     assert "for a signed folder" in said
     assert "`sordino sign release`" in said
-
-
-def edited(folder: Path, change) -> Path:
-    document = json.loads((folder / "release.json").read_text())
-    change(document)
-    (folder / "release.json").write_text(json.dumps(document))
-    return folder
 
 
 def test_a_release_that_was_changed_after_it_was_charged_has_no_dossier(made, tmp_path, capsys):

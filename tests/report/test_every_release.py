@@ -198,6 +198,7 @@ def test_the_entry_of_a_ledger_is_for_a_release_with_all_its_cautions(folders, t
     ledger.name_release(entry, release_digest(paid))
     whole = open_subject(write_release(tmp_path / "one", paid), account=Account.of(ledger))
     assert (whole.may_leave, whole.unverified) == (True, "")
+    assert any("identifies exactly this release" in reason for reason in decide(whole).why)
     dropped = write_release(tmp_path / "two", replace(paid, cautions=()))
     assert "has the digest of another release" in open_subject(dropped, account=Account.of(ledger)).discrepancy
     assert "cautions are not verified" in open_subject(dropped).unverified

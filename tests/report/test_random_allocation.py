@@ -11,8 +11,7 @@ from tests.report.example_releases import DELTA
 SCRIPT = Path(__file__).parents[2] / "examples" / "random_allocation_report.py"
 
 
-def test_run_certificate_and_audit_are_in_one_report(tmp_path, monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+def test_run_certificate_and_audit_are_in_one_report(tmp_path, quick):
     bound, lower = runpy.run_path(str(SCRIPT))["make"](tmp_path)
     assert bound.theorem == "composition.random-allocation"
     upper = bound.guarantee.epsilon(DELTA)

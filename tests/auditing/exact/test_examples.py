@@ -86,25 +86,3 @@ def test_the_golden_cases_from_below(name, epsilon):
 def test_what_is_not_known_is_said_in_one_sentence(name, word):
     with pytest.raises(InputError, match=word):
         audit(read_spec(FOLDER / f"{name}.json"), "exact", AuditOptions(delta=1e-5))
-
-
-def test_a_spec_that_claims_too_little_is_caught():
-    """The same chain with a tenth of its sensitivity declared: the ridge instance leaks more than is certified."""
-    spec = read_spec(FOLDER / "full-last-iterate.json").with_values(
-        {
-            "problem.n": 30,
-            "problem.dim": 2,
-            "problem.gradient_sensitivity": 0.05,
-            "problem.gradient_bound": None,
-            "problem.smoothness": 1.1,
-            "algorithm.clipping": None,
-            "instance": {
-                "model": {"name": "ridge", "parameters": {"weight_decay": 0.1}},
-                "dataset": {"kind": "synthetic", "generator": "linear", "records": 30, "features": 2, "seed": 1},
-            },
-        }
-    )
-    lower = audit(spec, "exact", AuditOptions(delta=1e-5))
-    answer = verdict(explain(spec, 1e-5).tightest, lower)
-    assert answer.kind is VerdictKind.VIOLATED
-    assert "the certificate does not hold" in answer.evidence
