@@ -15,13 +15,14 @@ from sordino.cli.audit import described
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
-from sordino.data import declared_lines, read_schema, schema_to_dict, write_schema
+from sordino.data import declared_lines, read_schema, schema_to_dict
 from sordino.fitting.fit import fit_table
 from sordino.fitting.predictor import Predictor
 from sordino.inference.summary import summary_of
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
 from sordino.ledger.release.folder import to_bytes
 from sordino.report.subject import read_audit
+from tests.cli.test_audit import with_instance
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import TROUBLE, changed_bytes, changed_json
 from tests.fuzz.test_tables import SCHEMA
@@ -74,16 +75,9 @@ def test_changed_documents(tmp_path, kind, examples):
 def with_rows(tmp_path, monkeypatch) -> dict[str, Any]:
     """A spec whose instance names a file, which is there, and a database beside it."""
     monkeypatch.chdir(tmp_path)
-    spec = json.loads((SPECS / "logistic-instance.json").read_text())
-    drawn = audit_instance(read_spec(SPECS / "logistic-instance.json"))
-    write_schema(drawn.schema, tmp_path / "schema.json")
-    names = [*(feature.name for feature in drawn.schema.features), "y"]
-    data = drawn.pair.first
-    rows = (",".join(map(str, (*x, int(y > 0)))) for x, y in zip(data.features, data.target, strict=True))
-    (tmp_path / "rows.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
+    spec = with_instance(tmp_path, "rows.csv")
     with pytest.importorskip("duckdb").connect(str(tmp_path / "t.duckdb")) as made:
         made.sql("CREATE TABLE t AS SELECT * FROM 'rows.csv'")
-    spec["instance"]["dataset"] = {"kind": "file", "path": "rows.csv", "schema": "schema.json"}
     return spec
 
 

@@ -19,11 +19,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.accounting.evaluate import tightest
 from sordino.auditing.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.methods.one_run import KnownGaussian, bound_from_scores
-from sordino.auditing.methods.one_run_guesses import Coins, audit_in_one_run, fair_coins, planned_guesses
+from sordino.auditing.methods.one_run_guesses import Coins, audit_in_one_run, fair_coins, plan_for
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse, whole_number
@@ -153,9 +152,7 @@ def _known(spec: Spec, run: NoisedSums, run_with: RunWith, planted: Planted, opt
 
 
 def _guessed(spec: Spec, run: NoisedSums, run_with: RunWith, planted: Planted, options: AuditOptions) -> LowerBound:
-    bound = tightest(spec, options.delta)
-    advantage = 1.0 if bound is None else min(1.0, bound.guarantee.delta(0.0))
-    plan = planned_guesses(planted.canaries, planted.canaries, advantage, options.delta, options.confidence)
+    plan = plan_for(spec, planted.canaries, planted.canaries, options)
     rate, noise = run.rate, run.sum_noise[:, None]
 
     def scores(watched: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -168,12 +165,5 @@ def _guessed(spec: Spec, run: NoisedSums, run_with: RunWith, planted: Planted, o
         return weighed(1.0) - weighed(-1.0) if planted.mirrored else weighed(1.0)
 
     evidence = f"{_STORY.format(planted.canaries)}; coins guessed by their likelihood, because batches are hidden"
-    return audit_in_one_run(
-        run_with,
-        scores,
-        planted.canaries,
-        plan.guesses,
-        Claim(spec.relation, spec.view),
-        options,
-        evidence,
-    )
+    claim = Claim(spec.relation, spec.view)
+    return audit_in_one_run(run_with, scores, planted.canaries, plan.guesses, claim, options, evidence)

@@ -137,7 +137,7 @@ def unplanned(release: StoredRelease) -> str | None:
         return str(error)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cautions = (*plan.method.plan(problem).cautions, *delta_cautions(problem.records, problem.delta, problem.unit))
+        cautions = (*plan.cautions, *delta_cautions(problem.records, problem.delta, problem.unit))
     line = plan.method.floating_point_of(problem)
     if floating_point_line(release.bound) != line:
         return f"Its line about floating point is not that of its plan: {line.reason}"

@@ -272,21 +272,14 @@ def not_applying(subject: Subject) -> str:
 
 
 TABLES = {
-    Relation.REPLACE_ONE: "two tables of equal size: one has a certain record, the other any other record instead",
-    Relation.ADD_REMOVE: "two tables, one with a certain record and one without it",
+    Relation.REPLACE_ONE: "two tables of equal size: one has a certain {0}, the other any other {0} instead",
+    Relation.ADD_REMOVE: "two tables, one with {1} and one without {2}",
 }
 QUESTION = {
-    Relation.REPLACE_ONE: "which of the two records is in the table",
-    Relation.ADD_REMOVE: "whether that record was in the table at all",
+    Relation.REPLACE_ONE: "which of the two {0}s is in the table",
+    Relation.ADD_REMOVE: "whether that {0} was in the table at all",
 }
-_TABLES_OF_UNITS = {
-    Relation.REPLACE_ONE: "two tables of equal size: one has a certain unit, the other any other unit instead",
-    Relation.ADD_REMOVE: "two tables, one with all records of a certain unit and one without them",
-}
-_QUESTION_OF_UNITS = {
-    Relation.REPLACE_ONE: "which of the two units is in the table",
-    Relation.ADD_REMOVE: "whether that unit was in the table at all",
-}
+_RECORD, _UNIT = ("record", "a certain record", "it"), ("unit", "all records of a certain unit", "them")
 SEEN = {
     View.LAST_ITERATE: "only the final result of each chain",
     View.ALL_ITERATES: "the result and every intermediate result",
@@ -305,12 +298,12 @@ EVIDENCE = {
 
 def tables(relation: Relation, unit: AnyUnit) -> str:
     """The two tables that an attacker tries to distinguish."""
-    return TABLES[relation] if isinstance(unit, Unit) else _TABLES_OF_UNITS[relation]
+    return TABLES[relation].format(*(_RECORD if isinstance(unit, Unit) else _UNIT))
 
 
 def question(relation: Relation, unit: AnyUnit) -> str:
     """What the attacker wants to know."""
-    return QUESTION[relation] if isinstance(unit, Unit) else _QUESTION_OF_UNITS[relation]
+    return QUESTION[relation].format(*(_RECORD if isinstance(unit, Unit) else _UNIT))
 
 
 # The false-positive rate of the attack in the worked example.

@@ -318,16 +318,16 @@ def one_run_guesses(spec: Spec, options: AuditOptions, reason: str = "") -> Lowe
     return _extremal(spec, options, reason) if spec.instance is None else _mislabelled(spec, options, reason)
 
 
-def _plan(spec: Spec, most: int, options: AuditOptions) -> GuessPlan:
+def plan_for(spec: Spec, directions: int, most: int, options: AuditOptions) -> GuessPlan:
     """The best number of canaries, given the most that the certificate lets an attacker learn about one."""
     bound = tightest(spec, options.delta)
     advantage = 1.0 if bound is None else min(1.0, bound.guarantee.delta(0.0))
-    return planned_guesses(spec.dim, min(most, MOST_CANARIES), advantage, options.delta, options.confidence)
+    return planned_guesses(directions, most, advantage, options.delta, options.confidence)
 
 
 def _extremal(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
     """The same number of canaries for each axis; those of an axis are guessed together."""
-    plan = _plan(spec, spec.n, options)
+    plan = plan_for(spec, spec.dim, min(spec.n, MOST_CANARIES), options)
     canaries = axis_canaries(spec, plan)
     model = ConstantPull(weight_decay=extremal_decay(spec))
     score = _axis_score(spec, model.weight_decay)
@@ -381,7 +381,7 @@ def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
     data, model = instance.pair.first, instance.model
     if len(data) < 2:
         raise InputError(f"Expected at least two records for canaries in one run, got {len(data)}.")
-    plan = _plan(spec, len(data) // 2, options)
+    plan = plan_for(spec, spec.dim, min(len(data) // 2, MOST_CANARIES), options)
     rest = len(data) - plan.canaries
     own = tuple(
         EncodedRecord(np.asarray(data.features[i], float), data.target[i].item()) for i in range(rest, len(data))
