@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from sordino.accounting.evaluate import explain
 from sordino.cli import main
@@ -56,13 +55,6 @@ def test_check_says_whether_a_schema_fits_a_table(capsys, tmp_path):
     file = tmp_path / "other.csv"
     file.write_text("age,days_in_hospital,smoker,ward\n30,2,no,surgery\n")
     assert "readmitted" in shown(capsys, "schema", "check", SCHEMA, file, code=2)
-
-
-@pytest.mark.parametrize(
-    "arguments", [["new", "nowhere.csv"], ["new", CLINIC, "--target", "colour"], ["check", CLINIC]]
-)
-def test_bad_input_is_one_line(capsys, arguments):
-    refusal(capsys, "schema", *arguments)
 
 
 def test_words_and_truths_can_be_named_when_a_template_is_made(capsys, tmp_path):
