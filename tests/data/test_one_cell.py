@@ -1,7 +1,6 @@
 """One cell decides how its own record is read, and no other record."""
 
 import datetime as dt
-import math
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ from sordino.data import (
     Category,
     CsvFile,
     Date,
-    DeclaredUnit,
     Dialect,
     Feature,
     MissingRule,
@@ -26,7 +24,6 @@ from sordino.data import (
     Ordered,
     Schema,
     StoredColumn,
-    Target,
     encode,
     encode_features,
     from_arrays,
@@ -80,43 +77,6 @@ def _without(found, place):
     units = np.arange(len(rest)) if found.units is None else found.units
     weights = np.ones(len(rest)) if found.weights is None else found.weights
     return found.features[rest], found.target[rest], weights[rest], units[rest][:, None] == units[rest]
-
-
-ATTACKED = Schema(600, (Feature("x", Number(0, 1)),), Target("y", Number(0, 1)), intercept=True)
-RNG = np.random.default_rng(7)
-ATTACKS = {
-    "grades and one text": (
-        Category(("1", "2", "3"), unseen="other"),
-        RNG.choice([1.0, 2.0, 3.0], 600).tolist(),
-        "unknown",
-    ),
-    "truth and one NaN": (
-        Category(("true", "false"), missing=MissingRule("value", "true")),
-        (RNG.random(600) < 0.3).tolist(),
-        math.nan,
-    ),
-}
-NUMBERS = RNG.uniform(0, 1, 600).tolist()
-
-
-@pytest.mark.parametrize(("kind", "cells", "odd"), ATTACKS.values(), ids=ATTACKS)
-def test_one_cell_of_a_list_does_not_change_how_the_others_are_read(kind, cells, odd):
-    """One odd grade made all 600 records *other*: 433 times the planned shift, certified as one record's."""
-    declared = Schema(600, (Feature("x", kind),), Target("y", Number(0, 1)), intercept=True)
-    before, after = (from_arrays({"x": some, "y": NUMBERS}) for some in (cells, [odd, *cells[1:]]))
-    first, second = (encode(declared, table, Relation.REPLACE_ONE).features for table in (before, after))
-    np.testing.assert_array_equal(first[1:], second[1:])
-    Others(declared, before).are_read_alike(from_arrays({"x": [*cells, odd], "y": [*NUMBERS, 0.5]}), 600)
-
-
-def test_one_missing_identifier_does_not_join_the_others():
-    """One NaN among integers above 2^53 made 600 units 4, because the list became an array of floats."""
-    unit = DeclaredUnit(column="who", most_records=2)
-    declared = Schema(600, ATTACKED.features, ATTACKED.target, intercept=True, unit=unit)
-    keys = [2**60 + place for place in range(600)]
-    for who in (keys, [math.nan, *keys[1:]]):
-        table = from_arrays({"x": NUMBERS, "y": NUMBERS, "who": who})
-        assert encode(declared, table, Relation.REPLACE_ONE).units.tolist() == list(range(600))
 
 
 @pytest.mark.parametrize(

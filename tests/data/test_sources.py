@@ -3,7 +3,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,6 @@ from sordino.data import (
     read_table,
     register_source,
 )
-from sordino.estimators import PrivateLinearRegression
 
 AGE = [31, 42, 53]
 JOB = ["nurse", "clerk", "nurse"]
@@ -109,19 +107,6 @@ def test_names_are_read_without_a_row():
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("sordino.data.raw_columns.valid_text", lambda array: array if not len(array) else 1 / 0)
             assert column_names(frame) == tuple(COLUMNS)
-
-
-@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame], ids=["polars", "pandas"])
-def test_estimators_take_frames(make):
-    generator = np.random.default_rng(0)
-    age = generator.uniform(0, 100, 500)
-    frame = make({"âge": age, "job": np.where(age > 50, "nurse", "clerk"), "fit": age > 30, "pay": age / 10 - 5})
-    schema = replace(SCHEMA, records=500)
-    model = PrivateLinearRegression(schema=schema, epsilon=8.0, delta=1e-6, relation="replace-one", random_state=0).fit(
-        frame
-    )
-    assert model.predict(frame).shape == (500,)
-    assert model.release_.preprocessing == "by the schema"
 
 
 def test_importing_the_layer_loads_neither_pandas_nor_pyarrow():

@@ -215,11 +215,12 @@ def test_a_run_that_stops_at_any_call_hides_no_debit(caller, kind, fitted, tmp_p
     assert stop >= 10
 
 
-@pytest.mark.parametrize("caller", [fit, look], ids=lambda caller: caller.__name__)
-def test_another_public_number_of_records_is_refused_before_the_debit(caller, tmp_path):
-    book = ledger(tmp_path)
-    with pytest.raises(InputError, match="records"):
-        caller(None, table(ROWS - 1), ledger=book, **ASKED)
+@pytest.mark.parametrize("caller", [fit, look, check, compare, choose], ids=lambda caller: caller.__name__)
+def test_another_public_number_of_records_is_refused_before_the_debit(caller, fitted, tmp_path):
+    book, more = ledger(tmp_path), {name: np.append(cells, 0.0) for name, cells in table().items()}
+    for rows in (table(ROWS - 1), more):
+        with pytest.raises(InputError, match=f"Expected {ROWS} records as the schema declares, got"):
+            caller(fitted, rows, ledger=book, **ASKED)
     assert book.entries() == ()
 
 

@@ -177,13 +177,6 @@ def test_what_cannot_be_private_is_refused(rows):
         PrivateLogisticRegression(schema=bare, **BUDGET).fit(table)
 
 
-def test_under_add_remove_another_number_of_rows_stops_nothing(rows):
-    X, y = rows
-    schema = ArrayBounds(-1, 1, target=(-1, 1), records=2900)
-    model = PrivateLinearRegression(schema=schema, **BUDGET | {"relation": "add-remove"}).fit(X, y)
-    assert model.score(X, y) > 0.8
-
-
 def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
     X, y = rows
     schema = Schema(

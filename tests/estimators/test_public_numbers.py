@@ -1,4 +1,4 @@
-"""A wrong number of records or units, public under replace-one, and files that disagree are refused before a debit."""
+"""Files that disagree about a column are refused before a debit, and none changes how another is read."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,49 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino
-from sordino import PrivateLinearRegression
 from sordino.core.validate import InputError
 from sordino.data import declared_lines, encode_features, read_table
 from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 
-ROWS = 400
-LINES = f"records = {ROWS}\na: 0..1\nb: 0..1\ny: 0..1 [target]"
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
-
-
-def columns(rows=ROWS):
-    g = np.random.default_rng(1)
-    return {name: g.uniform(0, 1, rows) for name in ("a", "b", "y")}
-
-
-@pytest.mark.parametrize("rows", [ROWS - 1, ROWS + 1])
-@pytest.mark.parametrize("verb", ["check", "compare", "choose"])
-def test_verbs_that_score_refuse_another_number_before_the_debit(verb, rows, tmp_path):
-    """They debited the ledger and refused then."""
-    schema = declared_lines(LINES)
-    ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 50.0, 1e-4)
-    fits = [
-        PrivateLinearRegression(schema=schema, relation="replace-one", method=method, random_state=1, **BUDGET)
-        .fit(columns())
-        .release_
-        for method in ("bounded-influence", "constant")
-    ]
-
-    def ask(data):
-        if verb == "check":
-            return sordino.explore.check(fits[0], data, ledger=ledger, **BUDGET)
-        if verb == "compare":
-            return sordino.explore.compare({"slope": fits[0], "constant": fits[1]}, data, ledger=ledger, **BUDGET)
-        candidates = ["y ~ a", "y ~ b"]
-        more = {"schema": schema, "relation": "replace-one", "trials": 2, "ledger": ledger}
-        return sordino.explore.choose("linear", data, candidates, epsilon=20.0, delta=1e-6, **more)
-
-    with pytest.raises(InputError, match=f"Expected {ROWS} records as the schema declares, got {rows}"):
-        ask(columns(rows))
-    assert not ledger.entries()
-    ask(columns())
-    assert len(ledger.entries()) == 1
 
 
 def files(folder, *cells):

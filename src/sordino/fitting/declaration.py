@@ -59,8 +59,15 @@ def declared(given: object, task: Task, relation: Relation, X: object, y: object
             "names; give a data frame."
         )
     found = declared_columns(schema, task)
-    target = None if y is None else found.schema.target
-    _check_table(found.schema, X, {} if target is None else {target.name: y})
+    schema, target = found.schema, None if y is None else found.schema.target
+    # Names and types are public, those of every file of a family, so both are looked at before any debit.
+    if isinstance(X, np.ndarray) and X.dtype.names is None:
+        check_types(schema, as_table(schema, X[:0]))
+    else:
+        check_parts(schema, parts_of(schema.source(X)), apart=() if target is None else (target.name,))
+    given = None if target is None else empty_table({target.name: y})
+    if given is not None:
+        check_types(schema, given)
     return found
 
 
@@ -194,14 +201,3 @@ def _check_kind(kind: str, y: object) -> None:
     if isinstance(y, Bare) and y.kind != "O" and kind != "O" and (y.kind in text) != (kind in text):
         words = ("text", "numbers") if kind in text else ("numbers", "text")
         raise InputError(f"Expected y to hold {words[0]} like the classes of ArrayBounds, got {words[1]}.")
-
-
-def _check_table(schema: Schema, X: object, apart: dict[str, Any]) -> None:
-    """Names and types are public, those of every file of a family, so both are looked at before any debit."""
-    if isinstance(X, np.ndarray) and X.dtype.names is None:
-        check_types(schema, as_table(schema, X[:0]))
-    else:
-        check_parts(schema, parts_of(schema.source(X)), apart=tuple(apart))
-    given = empty_table(apart) if apart else None
-    if given is not None:
-        check_types(schema, given)

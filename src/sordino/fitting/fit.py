@@ -136,8 +136,8 @@ def fit(
         return RunContents(
             kind=f"{problem.task.word}/{plan.method.name}",
             model=describe_model(outcome.model),
-            floating_point=plan.method.floating_point_of(problem),
             arrays=posterior_arrays(outcome.posterior),
+            floating_point=plan.method.floating_point_of(problem),
             result=outcome,
             settings=settings,
             schema=schema,

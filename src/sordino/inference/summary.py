@@ -179,9 +179,10 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     number("level", level, OPEN_UNIT)
     known = coefficients_if_known(release)
     if known is not None:
-        words, remarks = f"{100.0 * level:g} % interval", _remarks(release, known, level)
-        title, cautions, facts = _title(release, known.family), cautions_of(release), facts_of(release, known.family)
-        return Summary(title, lines(known, level), level, words, known.ratio, True, cautions, remarks, facts)
+        title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
+        remarks, facts = _remarks(release, known, level), facts_of(release, known.family)
+        said = cautions_of(release)
+        return Summary(title, lines(known, level), level, words, known.ratio, True, said, remarks, facts)
     predictor = Predictor(release)
     found, words, remark = _estimates(predictor, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
     return Summary(_title(release), found, level, words, "", False, release.cautions, (remark,), facts_of(release))
@@ -263,7 +264,7 @@ def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
     names, family, (draws, weights, parts) = law.names, law.family, map(np.asarray, (law.draws, law.weights, law.parts))
-    steps, task = _steps(release.schema, law.columns, law.outputs), task_of(release.settings)
+    task, steps = task_of(release.settings), _steps(release.schema, law.columns, law.outputs)
     return Coefficients(names, draws, weights, parts, "" if task is None else task.ratio, family, steps)
 
 
