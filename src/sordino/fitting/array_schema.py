@@ -24,13 +24,7 @@ from sordino.data.words import shown_names
 
 
 class NonPrivateWarning(UserWarning):
-    """Something seen in private rows: only for people who may see the rows, never part of a release.
-
-    Examples:
-        >>> import sordino
-        >>> issubclass(sordino.estimators.NonPrivateWarning, UserWarning)
-        True
-    """
+    """Something seen in private rows: only for people who may see the rows, never part of a release."""
 
 
 PUBLIC_LABELS = "public"

@@ -87,13 +87,7 @@ class FitProblem:
 
 
 class DeltaWarning(UserWarning):
-    """Delta is so large that a run could publish a whole record and keep its promise.
-
-    Examples:
-        >>> import sordino
-        >>> issubclass(sordino.estimators.DeltaWarning, UserWarning)
-        True
-    """
+    """Delta is so large that a run could publish a whole record and keep its promise."""
 
 
 def delta_cautions(records: int, delta: float, thing: str) -> tuple[str, ...]:

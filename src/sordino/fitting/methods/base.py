@@ -229,13 +229,7 @@ _CLOSE = 1.3
 
 
 class BudgetWarning(UserWarning):
-    """The budget is too small, for this many records and columns, to learn more than a constant.
-
-    Examples:
-        >>> import sordino
-        >>> issubclass(sordino.estimators.BudgetWarning, UserWarning)
-        True
-    """
+    """The budget is too small, for this many records and columns, to learn more than a constant."""
 
 
 def beats_constant(plan: Plan) -> bool:
