@@ -6,7 +6,7 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import Feature, Number, Schema, Target
+from sordino.data import Feature, Number, Schema, Target, read_table
 from sordino.data.encode import check_parts
 from sordino.data.sources.databases import DuckDBTable
 from sordino.data.sources.registry import parts_of
@@ -99,3 +99,12 @@ def test_a_cell_that_is_no_number_is_told_by_file_and_row_and_not_quoted(tmp_pat
             engine="streamed",
         )
     assert "secret" not in str(refused.value)
+
+
+def test_a_folder_whose_first_file_has_a_column_of_its_own_is_refused_in_a_sentence(tmp_path):
+    """`schema check` of such a folder ended in a KeyError."""
+    for place, name in enumerate(("Age", "age")):
+        pq.write_table(pa.table({name: [1.0], "y": [0.0]}), tmp_path / f"{place}.parquet")
+    with pytest.raises(InputError, match=r"1\.parquet' lacks the columns 'Age', which other parts have"):
+        read_table(tmp_path)
+    assert read_table(tmp_path, ["y"]).rows == 2

@@ -148,6 +148,10 @@ def read_table(source: object, only: Collection[str] | None = None) -> Table:
     parts = parts_of(source)
     names = parts[0].names()
     kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+    for part in parts[1:]:
+        lacking = set(kept).difference(part.names())
+        if lacking:
+            raise InputError(f"{part.name} lacks the columns {shown_names(sorted(lacking))}, which other parts have.")
     sizes = [part.stored_bytes for part in parts]
     stored = None if None in sizes else sum(size or 0 for size in sizes)
     tables, size = [], 0
