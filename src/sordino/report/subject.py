@@ -84,6 +84,15 @@ def read_audit(path: Path) -> LowerBound:
     )
 
 
+def found_in_code(path: Path) -> str:
+    """What the test of the implementation in an audit file found against the code; nothing where it found nothing."""
+    tested = parse(read_text(path)).get("implementation")
+    said = tested.get("verdict") if isinstance(tested, dict) else None
+    if not isinstance(said, dict) or said.get("kind") != VerdictKind.VIOLATED.value:
+        return ""
+    return str(said.get("evidence"))[:LONGEST_TEXT]
+
+
 def reads_rows(lower: LowerBound, spec: Spec) -> bool:
     """Whether private rows were read to get this lower bound; then it must not leave with a release."""
     from_file = spec.instance is not None and isinstance(spec.instance.dataset, FileDataset)
@@ -209,6 +218,7 @@ class Subject:
     signed: bool = False  # whether the folder says that it is signed
     # Why this version would not plan this run; nothing where it would, None where it cannot say.
     unplanned: str | None = None
+    found_in_code: str = ""  # what the audit's test of the implementation found against it
 
     @property
     def shown_unchanged(self) -> bool:
@@ -300,6 +310,7 @@ class Subject:
                 "An audit contradicts the certificate.",
                 audited is not None and audited.kind is VerdictKind.VIOLATED and audited.evidence,
             ),
+            ("An audit found that the code does not do what is certified.", self.found_in_code),
         )
         return tuple((title, str(words)) for title, words in warnings if words)
 
@@ -380,6 +391,7 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         broken_signature(folder),
         is_signed(folder),
         unplanned(release),
+        "" if source is None else found_in_code(source),
     )
 
 
