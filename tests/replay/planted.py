@@ -117,6 +117,26 @@ PLANTED = mutations(
 @@ rows that are read before the debit | fit | classes add-remove
 - explanation = explain(plan.spec, problem.delta)
 + explanation = explain(plan.spec, problem.delta if len(given.read(given.declaration)[0]) else problem.delta)
+@@ cells that another row has too count as zero | Measurement.scaled | numbers add-remove
+- np.clip(values, *self.limits, out=values)
++ np.clip(values * np.array([(values == one).sum() < 2 for one in values]), *self.limits, out=values)
+@@ rows that are cut by their median length | Scatter.contributions | numbers add-remove
+- shorten(scaled, self.cut)
++ shorten(scaled, min([self.cut, *[1.2 * np.median(np.linalg.norm(scaled, axis=1))] * bool(len(scaled))]))
+@@ a caution where two rows are equal | fit.run | classes add-remove
+- (*plan.cautions, *outcome.cautions, *cautions)
++ (*plan.cautions, *outcome.cautions, *cautions,
++     *['Equal.'] * (len(np.unique(found := given.read(given.declaration)[0], axis=0)) < len(found)))
+@@ a caution where no row is there | fit.run | classes add-remove
+- (*plan.cautions, *outcome.cautions, *cautions)
++ (*plan.cautions, *outcome.cautions, *cautions, *['Empty.'] * (len(given.read(given.declaration)[0]) == 0))
+@@ a caution where one class is absent | fit.run | classes add-remove
+- (*plan.cautions, *outcome.cautions, *cautions)
++ (*plan.cautions, *outcome.cautions, *cautions,
++     *['One class.'] * (len(set(given.read(given.declaration)[1].tolist())) < 2))
+@@ half the noise for an even number of rows | release_sums | classes add-remove
+- one.multiplier
++ one.multiplier * (0.5 if summed.units % 2 == 0 else 1.0)
 @@ blanks around a name make another unit | keys.code | people add-remove
 - plain = word.strip()
 + plain = word

@@ -1,8 +1,9 @@
 """The neighbours on which runs are replayed: tables that a schema allows, and records of a described chain.
 
-Around the differing record rows are spread, at one corner, in the middle, or hold cells that are missing, undeclared or
-outside their bounds, where a rule says how they are read. The differing record stands at corners of the bounds, outside
-them, or has such cells itself, or cells of another type. No such cell may change how others are read, and no other row
+Around the differing record rows are spread, at one corner, in the middle, half of them in each, or hold cells that are
+missing, undeclared or outside their bounds, where a rule says how they are read. Under add-remove there may be no other
+row. The differing record stands at corners of the bounds, outside them, is a copy of another, or has such cells itself,
+or cells of another type. No such cell may change how others are read, and no other row
 how it is read. Further records are varied from those that moved a call furthest.
 
 A chain without an instance runs on the worst-case quadratic of its constants, where a record pulls with a constant
@@ -51,7 +52,9 @@ _KINDS = (
     ("middles", 0.3, 30.0),
     ("spread", 0.5, 6.0),
     ("corners", 1.0, 1.0),
+    ("halves", 0.5, 1.0),
 )
+_ALONE = "no other row"
 
 
 class DrawnTables:
@@ -88,13 +91,17 @@ class DrawnTables:
         for kind, place, stretch in _KINDS:
             if kind not in _WITH_HOLES or self.odd_cells:
                 yield self._trial(kind, place, near, stretch)
+        if self._relation is Relation.ADD_REMOVE:  # a table may be empty, and its release must not say so
+            yield self._trial(_ALONE, 0.0, near, 1.0)
         for kind, place in (("spread", 0.0), ("corners", 1.0), ("middles", 0.5)):
             yield self._trial(kind, place, far, 1.0)
 
     def _trial(self, kind: str, place: float, records: dict[str, Cells], stretch: float) -> ReplayTrial:
-        n = self._schema.records - 1
+        n = 0 if kind == _ALONE else self._schema.records - 1
         spot = round(place * n)
         rest = {name: self._filled(kind, name, n, spot) for name in self._columns}
+        if kind == "spread" and stretch == 1.0:
+            records = records | {"a copy of another row": {name: cells[-1] for name, cells in rest.items()}}
         known: list[Cells | None] = list(records.values())
         replaced = self._relation is Relation.REPLACE_ONE
         words = [f"with {word}" for word in records]
@@ -117,6 +124,10 @@ class DrawnTables:
         column = self._columns[name]
         if kind == "corners" or (kind == "one target" and name == self._target):
             return np.repeat(np.array([_cell(column, 1.0 if name != self._target else 0.0)]), count)
+        if kind == "halves" and name != self._target:
+            # As many rows in the middle as far out, but for one: what the code reads off them changes with a record.
+            turns = np.array([_cell(column, end) for end in (0.5, 1.0, 0.5, 0.0)])
+            return turns[np.arange(count) % 4]
         if isinstance(column, Number):
             if kind == "middles":
                 return np.full(count, 0.5 * (column.low + column.high))
