@@ -111,15 +111,11 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Document, Path], None], str]] = {
     "floating point": (_floating_point, "This version would not plan this run."),
     "method": (_method, "This version would not plan this run."),
     "what was asked for": (_unasked, "This version would not plan this run."),
-<<<<<<< HEAD
     **{
         f"headline {epsilon}": (_headline(epsilon), "The stated epsilon differs from its own bound.")
         for epsilon in (0.1, 7.0, None)
     },
-=======
-    "headline": (_headline, "The stated epsilon differs from its own bound."),
     "audit of the code": (_replayed, "An audit found that the code does not do what is certified."),
->>>>>>> 405b9d50 (Reports say No where the audit beside a release found a mistake in the code)
     "audit": (_audited, "An audit contradicts the certificate."),
 }
 
