@@ -10,13 +10,11 @@ import subprocess
 import sys
 from itertools import product
 
-import numpy as np
 import pytest
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SecureRandomness
 from sordino.noise.gaussian import ExactGaussians
-from tests.noise.released import noised_sums
 
 SCRIPT = """
 import ctypes, json, multiprocessing, os
@@ -141,10 +139,3 @@ def test_nothing_that_draws_secure_noise_is_copied_or_pickled():
         with pytest.raises(InputError, match=r"must stay in one process.*Make a new one\.$") as refused:
             attempt(one)
         assert str(kept["state"]) not in str(refused.value)
-
-
-def test_exact_gaussians_of_a_seed_are_used_once_too():
-    noise = ExactGaussians(np.random.default_rng(0), 2)
-    with pytest.raises(InputError, match="one process"):
-        copy.deepcopy(noise)
-    assert noised_sums(np.zeros(2, np.int64), -40, 1.0, noise).shape == (2,)

@@ -12,7 +12,7 @@ import pytest
 from scipy import special, stats
 
 from sordino.core.validate import InputError
-from sordino.mechanisms import Purpose, SecureRandomness, SeededRandomness
+from sordino.mechanisms import Purpose, SeededRandomness
 from sordino.noise import cell_law, randomness, rounded_gaussian
 from sordino.noise.cell_law import COLUMNS, POSITION_BITS, REST, cell_counts, cell_table, exp_of_minus
 from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
@@ -166,17 +166,3 @@ def test_draws_do_not_depend_on_the_cores(cores, monkeypatch):
         np.testing.assert_array_equal(found, one_by_one)
         monkeypatch.undo()
         monkeypatch.setattr(randomness, "cores", lambda: cores)
-
-
-@pytest.mark.parametrize("scale", [2.0, 2.0**10, 2.0**40])
-def test_secure_draws_on_several_threads_fit_their_law(scale):
-    """400,000 draws of a fixed key in 200 bins of equal real probability, each bin with the exact one of its cells."""
-    pytest.importorskip("randomgen")
-    source = SecureRandomness().resumed({"kind": "secure", "key": "5a" * 32})
-    drawn = source.whole_gaussians(Purpose.NOISE, 0, 40, np.full(1, scale), 10_000).ravel()
-    edges = np.unique(np.floor(special.ndtri(np.linspace(0, 1, 201)[1:-1]) * scale))
-    expected = np.diff(np.concatenate([[0.0], special.ndtr((edges + 0.5) / scale), [1.0]])) * len(drawn)
-    found = np.bincount(np.searchsorted(edges, drawn, side="left"), minlength=len(edges) + 1)
-    assert stats.chisquare(found, expected).pvalue > ALARM
-    # No draw is used twice: neighbouring pieces and steps are unlike each other.
-    assert abs(np.corrcoef(drawn[:200_000], drawn[200_000:])[0, 1]) < 5.0 / np.sqrt(200_000)

@@ -12,7 +12,6 @@ import pytest
 import sordino
 from sordino.cli import main
 from sordino.inference.release import with_model
-from sordino.models.custom.pytree_loss import refuse_layers
 from tests.own_models import cases
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one"}
@@ -231,15 +230,6 @@ def plain_loss(params, x):
 def test_leaves_that_cannot_be_learned_are_refused_by_name(params, words):
     with pytest.raises(sordino.InputError, match=words):
         sordino.fit(plain_loss, {"x": np.zeros((50, 2))}, params=params, **BUDGET)
-
-
-def test_layers_over_a_batch_are_refused_by_their_place():
-    normal = eqx.nn.BatchNorm(3, axis_name="batch", mode="ema")
-    with pytest.raises(sordino.InputError, match=r"BatchNorm at params\.layers\[1\]"):
-        refuse_layers(eqx.nn.Sequential([eqx.nn.Linear(2, 3, key=jax.random.key(0)), normal]))
-    with pytest.raises(sordino.InputError, match=r"Dropout at params\[0\]"):
-        refuse_layers([eqx.nn.Dropout(0.5)])
-    refuse_layers([eqx.nn.Dropout(0.5, inference=True)])
 
 
 def test_a_loss_of_a_batch_is_refused():
