@@ -154,20 +154,11 @@ class GaussianPosterior(Posterior):
         return np.asarray(self.moments.covariance, np.float64) if self._diagonal else super().variance
 
 
-@dataclass(frozen=True, eq=False)
-class DenseGaussianPosterior(Posterior):
-    """Mean and covariance of a model's parameters."""
+class StoredGaussian(Posterior):
+    """A posterior whose mean and covariance are stored."""
 
-    model: Model
-    means: NDArray[np.floating]
-    covariances: NDArray[np.floating]
-
-    def __post_init__(self) -> None:
-        means, covariances = as_doubles(self, "means", "covariances")
-        if means.ndim != 1 or covariances.shape != 2 * means.shape:
-            raise refuse("covariances", "to be a square matrix as large as the means", f"shape {covariances.shape}")
-        if not (np.isfinite(means).all() and np.isfinite(covariances).all() and np.linalg.eigvalsh(covariances)[0] > 0):
-            raise refuse("means and covariances", "to be finite, and positive definite", "others")
+    means: Values
+    covariances: Values
 
     @property
     def mean(self) -> Values:
@@ -176,6 +167,22 @@ class DenseGaussianPosterior(Posterior):
     @property
     def covariance(self) -> Values:
         return np.array(self.covariances, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseGaussianPosterior(StoredGaussian):
+    """Mean and covariance of a model's parameters."""
+
+    model: Model
+    means: Values
+    covariances: Values
+
+    def __post_init__(self) -> None:
+        means, covariances = as_doubles(self, "means", "covariances")
+        if means.ndim != 1 or covariances.shape != 2 * means.shape:
+            raise refuse("covariances", "to be a square matrix as large as the means", f"shape {covariances.shape}")
+        if not (np.isfinite(means).all() and np.isfinite(covariances).all() and np.linalg.eigvalsh(covariances)[0] > 0):
+            raise refuse("means and covariances", "to be finite, and positive definite", "others")
 
 
 @dataclass(frozen=True, eq=False)

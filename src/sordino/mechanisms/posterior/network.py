@@ -13,7 +13,7 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of, refuse
-from sordino.mechanisms.posterior.laws import Posterior, Values, as_doubles
+from sordino.mechanisms.posterior.laws import StoredGaussian, as_doubles
 from sordino.models.families.networks import SkipNetwork
 from sordino.noise.whole_rows import own_products
 
@@ -21,7 +21,7 @@ ARRAYS = ("transform", "means", "covariances")
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPosterior(Posterior):
+class NetworkPosterior(StoredGaussian):
     """Mean and covariance of the parameters, and the released map from encoded rows to those the network reads.
 
     The last row of `transform` is a constant: rows are (x, 1) times it. Scores of a draw are those of the mean plus
@@ -49,14 +49,6 @@ class NetworkPosterior(Posterior):
     def columns(self) -> int:
         """How many entries an encoded row has."""
         return len(self.transform) - 1
-
-    @property
-    def mean(self) -> Values:
-        return np.array(self.means, np.float64)
-
-    @property
-    def covariance(self) -> Values:
-        return np.array(self.covariances, np.float64)
 
     def rows(self, X: Array) -> Array:
         """What the network reads of encoded rows."""

@@ -17,7 +17,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import InputError
 from sordino.data import Measurement, Schema
 from sordino.data.raw_columns import Indices
-from sordino.mechanisms.statistics.questions import ABSENT, Bounds, Correlation, Count, Counted, Mean, Missing, Question
+from sordino.mechanisms.statistics.questions import Bounds, Correlation, Count, Counted, Mean, OneCount, Question
 
 # Draws of the noise for intervals of correlations, from a fixed public seed: no data, no privacy.
 _DRAWS, _SEED = 4000, 20240924
@@ -111,18 +111,11 @@ def _quantiles(question: Counted, asked: Asked) -> list[Row]:
 
 
 @answer.register
-def _(question: Missing, asked: Asked) -> list[Row]:
-    del question
+def _(question: OneCount, asked: Asked) -> list[Row]:
     most = float(asked.records) if asked.known else math.inf
-    return [_between(ABSENT, float(asked.sums[0]), asked.reach * asked.noise, 0.0, most)]
-
-
-@answer.register
-def _(question: Count, asked: Asked) -> list[Row]:
-    del question
-    if asked.known:
-        return [Row("count", float(asked.records), float(asked.records), float(asked.records))]
-    return [_between("count", float(asked.sums[0]), asked.reach * asked.noise, 0.0, math.inf)]
+    if isinstance(question, Count) and asked.known:
+        return [Row(question.row, most, most, most)]
+    return [_between(question.row, float(asked.sums[0]), asked.reach * asked.noise, 0.0, most)]
 
 
 @answer.register

@@ -220,8 +220,10 @@ class Counted(Question):
 
 
 @dataclass(frozen=True)
-class _OneCount(Question):
-    """A single count, which a record moves by at most 1."""
+class OneCount(Question):
+    """A single count, which a record moves by at most 1; `row` is its name in an answer."""
+
+    row: ClassVar[str]
 
     @property
     def size(self) -> int:
@@ -233,20 +235,21 @@ class _OneCount(Question):
 
 
 @dataclass(frozen=True)
-class Missing(_OneCount):
+class Missing(OneCount):
     """How many cells of a column are missing.
 
     Sensitivity. A record adds 0 or 1, so `added` = 1 and `replaced` = 1.
     """
 
     word: ClassVar[str] = "missing"
+    row: ClassVar[str] = ABSENT
 
     def contributions(self, rows: Rows) -> exact.Contributions:
         return _counted(rows, np.isnan(rows.raw(self.columns[0])))
 
 
 @dataclass(frozen=True)
-class Count(_OneCount):
+class Count(OneCount):
     """How many records, or units, there are; public under replace-one, and then not asked.
 
     Sensitivity. A record adds 1, so `added` = 1. Where a unit is replaced, the sum of its weights may change by the
@@ -254,6 +257,7 @@ class Count(_OneCount):
     """
 
     word: ClassVar[str] = "count"
+    row: ClassVar[str] = "count"
 
     def contributions(self, rows: Rows) -> exact.Contributions:
         return _counted(rows, np.ones(len(rows.weights), bool))
