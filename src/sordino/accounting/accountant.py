@@ -189,15 +189,9 @@ def dp_sgd(
         # No theorem on Poisson batches reads the number of records; a spec states one in which such a batch fits.
         records = math.ceil(1 / rate) if records is None else records
         batch = Batch(Scheme(scheme), size=max(1, round(rate * records)), rate=rate)
-    sums = specs.NoisedSums(
-        query="clipped gradients",
-        records=whole_number("records", records),
-        rounds=steps,
-        sampling=batch,
-        contribution=1.0,
-        noise_multiplier=specs.ConstantSchedule(noise_multiplier),
-    )
-    return _seen(sums, relation)
+    sizes = {"records": whole_number("records", records), "rounds": steps, "sampling": batch, "contribution": 1.0}
+    noise = specs.ConstantSchedule(noise_multiplier)
+    return _seen(specs.NoisedSums(query="clipped gradients", **sizes, noise_multiplier=noise), relation)
 
 
 def matrix(

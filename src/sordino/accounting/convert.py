@@ -318,13 +318,8 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
         return GaussianDP(gaussian.composed(mus))
     if any(isinstance(guarantee, RenyiDP) for guarantee, _ in listed):
         return _renyi([(to_renyi(guarantee), count) for guarantee, count in listed])
-    return LossDistribution(
-        tuple(
-            (pair, times * count)
-            for guarantee, count in listed
-            for pair, times in to_loss_distribution(guarantee).factors
-        )
-    )
+    factors = [(to_loss_distribution(guarantee).factors, count) for guarantee, count in listed]
+    return LossDistribution(tuple((pair, times * count) for pairs, count in factors for pair, times in pairs))
 
 
 def failing(guarantee: Guarantee, failure: float) -> Guarantee:

@@ -172,15 +172,8 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
     certificates = theorem.certificates(spec)
     if isinstance(guarantee := _as_run(theorem, spec, theorem.proof(spec)), str):
         return Inapplicable(theorem.id, guarantee)
-    return Bound(
-        guarantee,
-        spec.relation,
-        spec.view,
-        certificates,
-        theorem.id,
-        theorem.citation,
-        Status.CORRECTED if _corrected(spec, certificates) else theorem.status,
-    )
+    status = Status.CORRECTED if _corrected(spec, certificates) else theorem.status
+    return Bound(guarantee, spec.relation, spec.view, certificates, theorem.id, theorem.citation, status)
 
 
 def _as_run(theorem: Theorem, spec: Spec, guarantee: Guarantee) -> Guarantee | str:

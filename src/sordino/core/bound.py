@@ -176,14 +176,9 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form used in bounds and releases."""
-        return {
-            "constant": self.constant.name,
-            "direction": self.constant.direction.value,
-            "value": self.value,
-            "evidence": self.evidence.word,
-            "reason": self.reason,
-            "reads_private_data": self.reads_private_data,
-        }
+        claim = {"constant": self.constant.name, "direction": self.constant.direction.value, "value": self.value}
+        known = {"evidence": self.evidence.word, "reason": self.reason, "reads_private_data": self.reads_private_data}
+        return claim | known
 
 
 # The constants a SPEC.json may certify, each with its direction and range: one list, read by the spec reader, by models
@@ -299,15 +294,11 @@ class Bound:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form; `Bound.from_dict` reads it back exactly."""
-        return {
-            "guarantee": self.guarantee.to_dict(),
-            "relation": self.relation.value,
-            "view": self.view.value,
-            "certificates": [certificate.to_dict() for certificate in self.certificates],
-            "theorem": self.theorem,
-            "citation": {"key": self.citation.key, "locator": self.citation.locator},
-            "status": self.status.value,
-        }
+        claim = {"guarantee": self.guarantee.to_dict(), "relation": self.relation.value, "view": self.view.value}
+        certificates = [certificate.to_dict() for certificate in self.certificates]
+        source = {"key": self.citation.key, "locator": self.citation.locator}
+        named = {"theorem": self.theorem, "citation": source, "status": self.status.value}
+        return claim | {"certificates": certificates} | named
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Bound":
@@ -322,15 +313,9 @@ class Bound:
             )
             for item in data["certificates"]
         )
-        return cls(
-            guarantee_from_dict(data["guarantee"]),
-            Relation(data["relation"]),
-            View(data["view"]),
-            certificates,
-            data["theorem"],
-            Citation(data["citation"]["key"], data["citation"]["locator"]),
-            Status(data["status"]),
-        )
+        guarantee, citation = guarantee_from_dict(data["guarantee"]), data["citation"]
+        claim = Relation(data["relation"]), View(data["view"]), certificates, data["theorem"]
+        return cls(guarantee, *claim, Citation(citation["key"], citation["locator"]), Status(data["status"]))
 
 
 @dataclass(frozen=True)
@@ -353,12 +338,8 @@ class Inapplicable:
     reason: str
 
 
-NOT_COVERED = Certificate(
-    FLOATING_POINT,
-    0.0,
-    Evidence.ASSUMED,
-    "not covered: the theorems are about real numbers, and this run was computed in floating point",
-)
+_UNCOVERED = "not covered: the theorems are about real numbers, and this run was computed in floating point"
+NOT_COVERED = Certificate(FLOATING_POINT, 0.0, Evidence.ASSUMED, _UNCOVERED)
 
 
 def exactly_computed(reason: str) -> Certificate:

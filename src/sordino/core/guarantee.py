@@ -313,9 +313,7 @@ class BoundedRange(Guarantee):
         if self.draws == 1:
             return one_draw_delta(self.width, epsilon)
         by_order = self.renyi().delta(epsilon)
-        if self.draws > _MOST_DRAWS:
-            return by_order
-        return min(by_order, worst_delta(self.width, self.draws, epsilon))
+        return by_order if self.draws > _MOST_DRAWS else min(by_order, worst_delta(self.width, self.draws, epsilon))
 
     def epsilon(self, delta: float) -> float:
         delta, top = check_delta(delta), self.largest_loss

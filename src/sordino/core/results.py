@@ -29,16 +29,9 @@ _SMALLEST_P = 0.001
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?")
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{character: "\\" + character for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-}
+_SIGNS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+_LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"}
+_LATEX |= {sign: rf"\text{name}{{}}" for sign, name in (_SIGNS | {'"': "quotedbl"}).items()}
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 _STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.5em 0"
 _CELL = "padding:.15em .6em;border-bottom:1px solid #8884;text-align:"
@@ -243,12 +236,9 @@ def text_table(header: Iterable[str], rows: Iterable[Iterable[str]], most: int |
     kept = listed if most is None or len(listed) <= most else listed[:most]
     columns = list(zip(*([printable(cell) for cell in row] for row in (header, *kept)), strict=True))
     widths = [max(map(len, column)) for column in columns]
-    to_right = [place > 0 and _numeric(column[1:]) for place, column in enumerate(columns)]
+    pads = [str.rjust if place > 0 and _numeric(column[1:]) else str.ljust for place, column in enumerate(columns)]
     lines = [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, to_right, strict=True)
-        ).rstrip()
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip()
         for row in zip(*columns, strict=True)
     ]
     return "\n".join([*lines, *([f"... and {len(listed) - len(kept)} more rows"] if len(kept) < len(listed) else [])])

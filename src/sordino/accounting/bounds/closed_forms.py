@@ -269,15 +269,9 @@ def kept_shifts(steps: IdenticalSteps | ListedSteps, kept: range, period: int) -
         first, rest = (full_shift(steps.contraction, steps.ratio, length) ** 2 for length in (kept[0], kept.step))
         return _root(np.array([first + (len(kept) - 1) * rest]), 4)
     # Squared mu of a segment of so many steps whose step number o is the record's first, for o = 0, 1, ...
-    first, later = (
-        np.array(
-            [
-                cyclic_shift(steps.contraction, steps.ratio, period, *uses_of(length, period, offset)) ** 2
-                for offset in range(period)
-            ]
-        )
-        for length in (kept[0], kept.step)
-    )
+    uses = ([uses_of(length, period, offset) for offset in range(period)] for length in (kept[0], kept.step))
+    c, ratio = steps.contraction, steps.ratio
+    first, later = (np.array([cyclic_shift(c, ratio, period, *one) ** 2 for one in listed]) for listed in uses)
     return _root(first + _later_segments(later, kept), 4 + min(len(kept), period))
 
 

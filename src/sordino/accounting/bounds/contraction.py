@@ -159,11 +159,8 @@ def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
     if isinstance(regulariser, str):
         return f"{regulariser}, and the last batch of a pass has {last} of {size} records"
     share, (kept_low, kept_high) = Fraction(last, size), _values(regulariser)
-    return _between(
-        (*certificates, *regulariser),
-        min(low, share * low + (1 - share) * kept_low),
-        max(high, share * high + (1 - share) * kept_high),
-    )
+    least, most = min(low, share * low + (1 - share) * kept_low), max(high, share * high + (1 - share) * kept_high)
+    return _between((*certificates, *regulariser), least, most)
 
 
 _TOO_LARGE = 1e-3  # of delta, for Poisson batches that are too large
@@ -180,11 +177,9 @@ def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Ce
     def up_to(most: int) -> Contraction:
         share = Fraction(most, chain.divisor(spec.n))
         beyond = max(share - 1, Fraction(0))
-        return _between(
-            (*certificates, *regulariser),
-            min(kept_low, low, (1 + beyond) * low - beyond * kept_high),
-            max(kept_high, high, (1 + beyond) * high - beyond * kept_low),
-        )
+        least = min(kept_low, low, (1 + beyond) * low - beyond * kept_high)
+        largest = max(kept_high, high, (1 + beyond) * high - beyond * kept_low)
+        return _between((*certificates, *regulariser), least, largest)
 
     whole = up_to(records)
     step = chain.step_size.constant or float(chain.step_size.values(chain.steps).max())

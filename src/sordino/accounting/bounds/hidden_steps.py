@@ -56,9 +56,7 @@ def poisson_step(relation: Relation, rate: float, ratio: float) -> Pair:
 
 def full_chance(cap: int, others: int, rate: float) -> float:
     """At least `cap` of up to so many others are drawn; rounded up."""
-    if cap > others:
-        return 0.0
-    return float(at_least([cap], others, rate)[1][0])
+    return 0.0 if cap > others else float(at_least([cap], others, rate)[1][0])
 
 
 def capped_step(relation: Relation, rate: float, ratio: float, full: float) -> Pair:

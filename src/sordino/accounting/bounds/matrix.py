@@ -226,6 +226,4 @@ def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
 
 def _one_of(every: int, mu: float) -> Pair:
     """What a use in one of so many steps shows, or less of it where that is beyond a grid."""
-    if mu < SMALLEST_MU:
-        return PoissonRemovePair(1 / every, mu)
-    return AllocationPair(every, every, min(mu, LARGEST_MU))
+    return PoissonRemovePair(1 / every, mu) if mu < SMALLEST_MU else AllocationPair(every, every, min(mu, LARGEST_MU))

@@ -335,9 +335,7 @@ def _use_mus(contraction: float, uses: NDArray[np.int64], older: int, reached: i
 
 def _log_geometric(log_ratio: float, terms: NDArray[np.int64]) -> Array:
     """log of sum_{j < terms} exp(j log_ratio), log_ratio <= 0."""
-    if log_ratio == 0.0:
-        return np.log(terms)
-    return np.log(np.expm1(log_ratio * terms) / math.expm1(log_ratio))
+    return np.log(terms) if log_ratio == 0.0 else np.log(np.expm1(log_ratio * terms) / math.expm1(log_ratio))
 
 
 def _binned(weights: Array, mus: Array) -> RoundedLaw:

@@ -284,9 +284,7 @@ class LongRun:
 
 def _geometric(ratio: Decimal, terms: int) -> Decimal:
     """1 + ratio + ... + ratio^(terms - 1)."""
-    if terms == 0 or ratio == 1:
-        return Decimal(terms)
-    return (1 - ratio**terms) / (1 - ratio)
+    return Decimal(terms) if terms == 0 or ratio == 1 else (1 - ratio**terms) / (1 - ratio)
 
 
 def _sums_of_geometric(ratio: Decimal, terms: int) -> tuple[Decimal, Decimal]:

@@ -68,9 +68,7 @@ def _smallest(options: tuple[Bound, ...], delta: float) -> Bound:
     epsilons = {bound: bound.guarantee.epsilon(delta) for bound in options if isinstance(bound.guarantee, _AT_A_GLANCE)}
     free = [bound for bound, epsilon in epsilons.items() if epsilon == 0.0]
     left = free[:1] or [bound for bound in options if epsilons.get(bound, 0.0) < math.inf] or options[:1]
-    if len(left) == 1:
-        return left[0]
-    return min(left, key=lambda bound: (bound.guarantee.epsilon(delta), bound.theorem))
+    return left[0] if len(left) == 1 else min(left, key=lambda one: (one.guarantee.epsilon(delta), one.theorem))
 
 
 def _starts(groups: list[_Group], delta: float) -> Iterator[Choice]:

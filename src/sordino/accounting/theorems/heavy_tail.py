@@ -7,6 +7,7 @@ constants only.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -109,15 +110,10 @@ def coupling(spec: Spec) -> Guarantee:
 def _radius(spec: Spec, at_zero: float) -> float:
     """R >= E |theta_k| before every step; schedules at their worst values."""
     chain = chain_of(spec)
-    radius = formulas.mean_distance_from_origin(
-        chains.largest_modulus(spec),
-        chains.largest_step(chain) * at_zero,
-        chains.extremes(chain.noise.scale, chain.steps)[0] * stable_unit(chain),
-        tail_index(chain),
-        spec.dim,
-        lambda power: start_moment(chain, spec.dim, power),
-        chain.steps - 1,
-    )
+    step, noise = chains.largest_step(chain), chains.extremes(chain.noise.scale, chain.steps)[0] * stable_unit(chain)
+    sizes = chains.largest_modulus(spec), step * at_zero, noise, tail_index(chain), spec.dim
+    start = partial(start_moment, chain, spec.dim)
+    radius = formulas.mean_distance_from_origin(*sizes, start, chain.steps - 1)
     if chain.projection is None:
         return radius
     return min(radius, max(start_moment(chain, spec.dim, 1.0), chain.projection.radius))

@@ -48,9 +48,7 @@ def one_pass(contraction: float, u: float, steps: ArrayLike) -> Array:
 def geometric_sum(log_ratio: float, terms: ArrayLike) -> Array:
     """sum_{k < terms} exp(k log_ratio) for a log ratio of at most 0."""
     count = np.asarray(terms, dtype=np.float64)
-    if log_ratio == 0.0:
-        return count
-    return np.expm1(count * log_ratio) / math.expm1(log_ratio) * (1 + _ACCURACY)
+    return count if log_ratio == 0.0 else np.expm1(count * log_ratio) / math.expm1(log_ratio) * (1 + _ACCURACY)
 
 
 def strongly_convex(contraction: float, u: float, period: int, earlier: ArrayLike, steps: ArrayLike) -> Array:
@@ -202,15 +200,8 @@ def hidden_state(spec: Spec) -> HiddenState:
     ratio = chains.required_ratio(steps)
     decay = Fraction(step) * m
     balle = 1 - 2 * decay * smooth / (m + smooth) if m else Fraction(1)
-    return HiddenState(
-        up(float(1 - decay)),
-        float(decay) * (1 - 1e-15),
-        up(ratio * ratio / 2, 2),
-        up(float(balle)),
-        steps.batches_per_epoch,
-        steps.steps,
-        steps.rate,
-    )
+    factors = up(float(1 - decay)), float(decay) * (1 - 1e-15), up(ratio * ratio / 2, 2), up(float(balle))
+    return HiddenState(*factors, steps.batches_per_epoch, steps.steps, steps.rate)
 
 
 def linear(coefficient: ArrayLike) -> RenyiDP:

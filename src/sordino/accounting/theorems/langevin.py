@@ -38,10 +38,8 @@ def drift_of(spec: Spec) -> tuple[float, Certificate] | None:
     Under add-remove the larger neighbour may have records beyond the divisor n: with k of them its data part is at most
     C (n + k) / n, and the other's C (n + k - 1) / n. A declared drift bound holds for every neighbour as it stands.
     """
-    declared, single = (
-        assume.certificate_for(spec, constants.DRIFT_BOUND),
-        assume.certificate_for(spec, constants.GRADIENT_BOUND),
-    )
+    either = constants.DRIFT_BOUND, constants.GRADIENT_BOUND
+    declared, single = (assume.certificate_for(spec, constant) for constant in either)
     # Half of the sum stands for each.
     larger = 1.0 + (spec.surplus - 0.5) / spec.n if spec.surplus else 1.0
     drifts = [] if declared is None else [(declared.value, declared)]
@@ -235,19 +233,8 @@ WHOLE_DRIFT = assume.caller_checked(
 
 
 SCOPE = assume.last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES)
-_last_iterate = partial(
-    theorem,
-    scope=SCOPE,
-    assumptions=(
-        bounded_drift,
-        contracting_regulariser,
-        chains.CONSTANT,
-        _step_below_root,
-        AUDIBLE_NOISE,
-        _within_reach,
-        WHOLE_DRIFT,
-    ),
-)
+_CHECKED = (bounded_drift, contracting_regulariser, chains.CONSTANT, _step_below_root, AUDIBLE_NOISE, _within_reach)
+_last_iterate = partial(theorem, scope=SCOPE, assumptions=(*_CHECKED, WHOLE_DRIFT))
 
 
 @_last_iterate(

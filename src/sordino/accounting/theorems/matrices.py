@@ -103,6 +103,7 @@ def _by_chance(name: str, statement: str, *schemes: ParticipationScheme) -> assu
     return assume.Assumption(name, statement, failure)
 
 
+_BY_RATE = (ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION)
 _SECRET = assume.caller_checked(
     "secret chance",
     "when a unit contributes is drawn for it alone, independently of the data, and kept secret; a unit that is removed "
@@ -145,12 +146,7 @@ def _step_ratio(spec: Spec) -> float:
     Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
     scope=_SCOPE,
     assumptions=(
-        _by_chance(
-            "rate",
-            "participation is poisson, or min-separation with a rate",
-            ParticipationScheme.POISSON,
-            ParticipationScheme.MIN_SEPARATION,
-        ),
+        _by_chance("rate", "participation is poisson, or min-separation with a rate", *_BY_RATE),
         _moves_little(_step_ratio),
         _SECRET,
         _SO_MANY_UNITS,
@@ -251,8 +247,7 @@ def _any_places(run: MatrixMechanism) -> Places | str:
         _by_chance(
             "chance",
             "participation is poisson, min-separation with a rate, balls-in-bins or random-allocation",
-            ParticipationScheme.POISSON,
-            ParticipationScheme.MIN_SEPARATION,
+            *_BY_RATE,
             *_BY_PLACE,
         ),
         _two_places,

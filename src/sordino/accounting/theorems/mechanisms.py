@@ -236,12 +236,8 @@ def random_shift(spec: specs.Spec) -> Guarantee:
     """Shifts along one line are the worst of all shifts of these lengths."""
     run = assume.run_of(spec, specs.RandomShift)
     total = math.fsum(run.weights)
-    return _once(
-        RandomShiftPair(
-            tuple(weight / total for weight in run.weights),
-            tuple(up(shift / run.scale) if shift else 0.0 for shift in run.shifts),
-        )
-    )
+    weights = tuple(weight / total for weight in run.weights)
+    return _once(RandomShiftPair(weights, tuple(up(shift / run.scale) if shift else 0.0 for shift in run.shifts)))
 
 
 # One of many: by a noisy score, or against a noisy threshold.

@@ -296,9 +296,5 @@ def _ratio(spec: Spec) -> float:
 )
 def strongly_convex(spec: Spec) -> Guarantee:
     """One release of one point whose move is bounded surely."""
-    ratio = _ratio(spec)
-    return (
-        GaussianDP(ratio)
-        if assume.run_of(spec, kinds.OutputPerturbation).noise.kind is AverageNoiseKind.GAUSSIAN
-        else PureDP(ratio)
-    )
+    noise, ratio = assume.run_of(spec, kinds.OutputPerturbation).noise, _ratio(spec)
+    return GaussianDP(ratio) if noise.kind is AverageNoiseKind.GAUSSIAN else PureDP(ratio)

@@ -125,16 +125,9 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
     lead, masses = trimmed(masses, trim)
     grown = sum(count * math.log1p(law.error) for law, count in laws)
     inherited = math.expm1(grown) if grown < 700.0 else math.inf  # infinite: the curve then says nothing
-    return GridLaw(
-        spacing,
-        first + lead,
-        masses,
-        tilt,
-        sum(count * law.log_scale for law, count in laws),
-        _union(laws),
-        (1 + inherited) * (1 + rounding) * (1 + outside) - 1 + uses * 4 * UNIT_ROUNDOFF + 2 * trim,
-        shift,
-    )
+    error = (1 + inherited) * (1 + rounding) * (1 + outside) - 1 + uses * 4 * UNIT_ROUNDOFF + 2 * trim
+    scale = sum(count * law.log_scale for law, count in laws)
+    return GridLaw(spacing, first + lead, masses, tilt, scale, _union(laws), error, shift)
 
 
 def modulo(masses: Array, length: int) -> Array:
@@ -190,11 +183,5 @@ def coarsen(law: GridLaw, factor: int, side: Side) -> GridLaw:
         return replace(law, spacing=step, first=first, masses=np.zeros(1), error=error)
     # Corners that were cut off leave points without mass at the ends; a long row of them would only cost time.
     empty, masses = trimmed(masses / total, 0.0)
-    return replace(
-        law,
-        spacing=step,
-        first=first + empty,
-        masses=masses,
-        log_scale=law.log_scale + math.log(total),
-        error=error / total,
-    )
+    scale = law.log_scale + math.log(total)
+    return GridLaw(step, first + empty, masses, law.tilt, scale, law.infinite, error / total, law.shift)

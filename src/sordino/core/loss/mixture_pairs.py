@@ -187,11 +187,8 @@ class RandomShiftPair(IntervalPair):
         return Bins(p, q, below, above, p_error, q_error)
 
     def _masses(self, z: Array, errors: Array) -> tuple[Array, Array]:
-        parts = [
-            (weight, *_shifted_masses(z, errors, shift))
-            for weight, shift in zip(self.weights, self.shifts, strict=True)
-            if weight > 0
-        ]
+        used = [(weight, shift) for weight, shift in zip(self.weights, self.shifts, strict=True) if weight > 0]
+        parts = [(weight, *_shifted_masses(z, errors, shift)) for weight, shift in used]
         mass = np.sum([weight * mass for weight, mass, _ in parts], axis=0)
         error = np.sum([weight * error for weight, _, error in parts], axis=0)
         return mass, error + 4e-16 * len(parts) * mass
@@ -376,11 +373,8 @@ class MixturePair(Pair):
         return _sketch(self, 1e-300 if far else 1e-30)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "weights": list(self.weights),
-            "components": [write_factors(factors) for factors in self.components],
-        }
+        components = [write_factors(factors) for factors in self.components]
+        return {"kind": self.kind, "weights": list(self.weights), "components": components}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:

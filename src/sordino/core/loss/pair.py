@@ -97,16 +97,9 @@ def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
         infinite += weight * law.infinite
     # Where every finite loss is far below 0 nothing is left of their tilted masses, and nothing is to be scaled.
     total = float(masses.sum()) or 1.0
-    return GridLaw(
-        laws[0].spacing,
-        first,
-        masses / total,
-        laws[0].tilt,
-        scale + math.log(total),
-        min(1.0, infinite * (1 + 8 * UNIT_ROUNDOFF)),
-        error / total + len(laws) * UNIT_ROUNDOFF,
-        max(law.shift for law in laws),
-    )
+    infinite, shift = min(1.0, infinite * (1 + 8 * UNIT_ROUNDOFF)), max(law.shift for law in laws)
+    masses, scale, error = masses / total, scale + math.log(total), error / total + len(laws) * UNIT_ROUNDOFF
+    return GridLaw(laws[0].spacing, first, masses, laws[0].tilt, scale, infinite, error, shift)
 
 
 # Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -376,26 +376,15 @@ class Spec(Section):
 
     def runs(self) -> tuple["Spec", ...]:
         """The runs this spec is made of, each as a spec of its own: itself, or the parts of a composite."""
-        if not isinstance(self.algorithm, Composite):
-            return (self,)
-        return tuple(map(self._part, self.algorithm.parts))
+        return tuple(map(self._part, self.algorithm.parts)) if isinstance(self.algorithm, Composite) else (self,)
 
     def _part(self, part: Part) -> "Spec":
-        return Spec(
-            algorithm=part.algorithm,
-            problem=part.problem,
-            average=part.average,
-            relation=self.relation,
-            view=part.view or self.view,
-            delta=self.delta,
-            together=self.together,
-        )
+        own = {"algorithm": part.algorithm, "problem": part.problem, "average": part.average, "instance": None}
+        return replace(self, **own, view=part.view or self.view)
 
     def base(self) -> "Spec":
         """One trial of a selection, as a spec of its own; any other run is its own."""
-        if not isinstance(self.algorithm, RepeatAndSelect):
-            return self
-        return self._part(self.algorithm.base)
+        return self._part(self.algorithm.base) if isinstance(self.algorithm, RepeatAndSelect) else self
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Rules across sections; the algorithm knows them."""
