@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from sordino.accounting.convert import bounded_renyi, compose, to_renyi
-from sordino.accounting.evaluate import evaluate, explain, theorems
+from sordino.accounting.evaluate import bounds_of, explain
 from sordino.accounting.theorems.composites import adaptive
-from sordino.core.bound import Bound
 from sordino.core.guarantee import ORDERS, LossDistribution, RenyiDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair, PoissonLaplacePair, ResponsePair
 from sordino.core.loss.normal_pairs import GaussianPair
@@ -64,14 +63,8 @@ def test_total_variations_that_are_free_alone_do_not_win_together() -> None:
 def test_the_composed_epsilon_is_that_of_the_best_choice(parts: list[dict[str, Any]]) -> None:
     """Every choice of one bound with a dominating pair for each part, by brute force."""
     spec = listed(*parts)
-    options = [
-        [
-            answer.guarantee
-            for answer in (evaluate(found, part) for found in theorems())
-            if isinstance(answer, Bound) and not isinstance(answer.guarantee, RenyiDP)
-        ]
-        for part in spec.runs()
-    ]
+    said = [[one.guarantee for one in bounds_of(part)] for part in spec.runs()]
+    options = [[one for one in found if not isinstance(one, RenyiDP)] for found in said]
     best = min(compose([(one, 1) for one in choice]).epsilon(DELTA) for choice in product(*options))
     # Brackets of loss distributions are a part in 10^3 wide.
     assert explain(spec, DELTA).epsilon <= best * (1 + 2e-3)
@@ -90,13 +83,8 @@ def test_a_part_without_a_bound_is_named() -> None:
 
 # Deltas that no loss distribution reaches: Rényi curves of all parts, none of which may fail.
 
-LAPLACE = {
-    "kind": "noised-answer",
-    "repetitions": 10,
-    "query": "a count",
-    "sensitivity": 1.0,
-    "noise": {"kind": "laplace", "scale": 2.0},
-}
+LAPLACE = {"kind": "noised-answer", "repetitions": 10, "query": "a count", "sensitivity": 1.0}
+LAPLACE |= {"noise": {"kind": "laplace", "scale": 2.0}}
 
 
 def clipped(batch: dict[str, Any], n: int) -> dict[str, Any]:

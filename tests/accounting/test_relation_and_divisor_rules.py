@@ -63,9 +63,8 @@ def poisson_delta(others: float, divide: Callable[[float, int], float]) -> float
 
 def test_dividing_by_the_realised_size_of_a_poisson_batch_would_break_the_guarantee() -> None:
     # n = 100, rate .1, b = 10, noise multiplier 1.
-    spec = chain(
-        100, {"scheme": "poisson", "size": 10}, "add-remove", algorithm={"noise": {"kind": "gaussian", "scale": 0.1}}
-    )
+    noise = {"noise": {"kind": "gaussian", "scale": 0.1}}
+    spec = chain(100, {"scheme": "poisson", "size": 10}, "add-remove", algorithm=noise)
     certified = guarantee("composition.subsampled-poisson", spec).delta(1.0)
     public = max(poisson_delta(others, lambda total, _: total / 10) for others in (-1.0, 0.0, 1.0))
     realised = max(poisson_delta(others, lambda total, size: total / max(size, 1)) for others in (-1.0, 0.0, 1.0))

@@ -32,15 +32,8 @@ def test_a_chain_with_secure_noise_takes_at_most_four_times_as_long():
     """Where noise weighs most: small batches, many steps. Measured 1.2; `bench/operations.py` measures more."""
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(2000, 50)).astype(np.float32), generator.choice([-1.0, 1.0], 2000)
-    spec = noisy_sgd(
-        Problem(n=2000, dim=50),
-        step_size=0.1,
-        noise_scale=0.01,
-        steps=4096,
-        batch=Batch(Scheme.CYCLIC, 16),
-        relation=Relation.REPLACE_ONE,
-        view=View.LAST_ITERATE,
-    )
+    seen = {"relation": Relation.REPLACE_ONE, "view": View.LAST_ITERATE, "batch": Batch(Scheme.CYCLIC, 16)}
+    spec = noisy_sgd(Problem(n=2000, dim=50), step_size=0.1, noise_scale=0.01, steps=4096, **seen)
     seeded, secure = medians(
         [lambda source=source: run(spec, Logistic(), X, y, source()).iterates for source in (_seeded, SecureRandomness)]
     )

@@ -36,13 +36,8 @@ def chain(steps: int, size: int, n: int, factor: float, ratio: float, *, scheme:
     curvature = 1.0 - factor
     curvatures = {"strong_convexity": curvature, "smoothness": curvature}
     sizes = {"n": n, "dim": 1, "gradient_bound": 1.0, "gradient_sensitivity": 2.0}
-    spec = chain_spec(
-        sizes | curvatures | {"regulariser": curvatures},
-        steps=steps,
-        step_size=1.0,
-        scale=2.0 / size / ratio,
-        batch={"scheme": scheme, "size": size},
-    )
+    problem, batch = sizes | curvatures | {"regulariser": curvatures}, {"scheme": scheme, "size": size}
+    spec = chain_spec(problem, steps=steps, step_size=1.0, scale=2.0 / size / ratio, batch=batch)
     return spec.with_values(changes) if changes else spec
 
 
@@ -244,13 +239,8 @@ def stable_chain(steps: int, factor: float, alpha: float, dim: int = 1) -> Insta
     """Stable noise along one axis of `dim`; a difference of gradients that may grow, as far as is certified."""
     period = 2 if factor < 0 else 1
     growth = {"g0": 2.0, "g1": 0.01, "at_zero": 1.0}
-    changes = {
-        "algorithm.noise": {"kind": "stable", "alpha": alpha, "scale": 4.0},
-        "problem.gradient_growth": growth,
-        "problem.gradient_sensitivity": None,
-        "problem.gradient_bound": None,
-        "problem.dim": dim,
-    }
+    changes = {"algorithm.noise": {"kind": "stable", "alpha": alpha, "scale": 4.0}, "problem.gradient_growth": growth}
+    changes |= {"problem.gradient_sensitivity": None, "problem.gradient_bound": None, "problem.dim": dim}
     spec = chain(steps, 1, period, factor, 0.5, scheme="cyclic" if period > 1 else "full", **changes)
     left = left_at_end(np.full(steps, factor))
     spread = 4.0 * float(np.sum(np.abs(left) ** alpha) ** (1 / alpha))

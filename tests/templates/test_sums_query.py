@@ -43,15 +43,8 @@ def added(tmp_path_factory):
 
 
 def described(relation="replace-one", **changes) -> Spec:
-    algorithm = {
-        "kind": "noised-sums",
-        "query": f"{NAME} of a table",
-        "records": RECORDS,
-        "rounds": 4,
-        "sampling": {"scheme": "full"},
-        "contribution": 1.0,
-        "noise_multiplier": 20.0,
-    }
+    algorithm = {"kind": "noised-sums", "query": f"{NAME} of a table", "records": RECORDS, "rounds": 4}
+    algorithm |= {"sampling": {"scheme": "full"}, "contribution": 1.0, "noise_multiplier": 20.0}
     document = {"algorithm": algorithm | changes, "relation": relation, "view": "all-iterates", "delta": DELTA}
     return Spec.from_dict(document)
 

@@ -12,19 +12,9 @@ import sordino
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(sordino.__file__).parent
-CHAIN = {
-    "algorithm": {
-        "kind": "noisy-gradient",
-        "steps": 1,
-        "step_size": 0.5,
-        "noise": {"kind": "gaussian", "scale": 0.1},
-        "batch": {"scheme": "full"},
-    },
-    "problem": {"n": 10, "dim": 1, "gradient_sensitivity": 2.0},
-    "relation": "replace-one",
-    "view": "all-iterates",
-    "delta": 1e-5,
-}
+STEPS = {"steps": 1, "step_size": 0.5, "noise": {"kind": "gaussian", "scale": 0.1}, "batch": {"scheme": "full"}}
+CHAIN = {"algorithm": {"kind": "noisy-gradient", **STEPS}, "problem": {"n": 10, "dim": 1, "gradient_sensitivity": 2.0}}
+CHAIN |= {"relation": "replace-one", "view": "all-iterates", "delta": 1e-5}
 # The page, where each of its files goes, and a program that uses them from the outside, with the spec above as SPEC.
 TEMPLATES = {
     "a-theorem": (

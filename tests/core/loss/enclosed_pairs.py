@@ -37,15 +37,8 @@ def poisson_added(rate: float, mu: float) -> Line:
 def poisson_replaced(rate: float, mu: float) -> Line:
     q, shift = ball(rate), ball(mu)
     scale = (1 - q) / q * (shift * shift / 2).exp()
-    return Line(
-        (
-            _normal_segment(
-                [(1 - q, 0), (q, shift)],
-                [(1 - q, 0), (q, -shift)],
-                lambda loss: (loss / 2 + (scale * (loss / 2).sinh()).asinh()) / shift,
-            ),
-        )
-    )
+    first, second = ([(1 - q, 0), (q, mean)] for mean in (shift, -shift))
+    return Line((_normal_segment(first, second, lambda at: (at / 2 + (scale * (at / 2).sinh()).asinh()) / shift),))
 
 
 def without_replacement(rate: float, mu: float) -> Line:

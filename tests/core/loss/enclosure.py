@@ -101,15 +101,8 @@ class Law:
 
     def times(self, other: "Law") -> "Law":
         product = (arb_poly(self.masses) * arb_poly(other.masses)).coeffs()
-        found = Law(
-            self.spacing,
-            self.first + other.first,
-            product,
-            self.infinite + other.infinite,
-            self.above,
-            self.offset + other.offset,
-        )
-        return found.cut()
+        infinite, offset = self.infinite + other.infinite, self.offset + other.offset
+        return Law(self.spacing, self.first + other.first, product, infinite, self.above, offset).cut()
 
     def cut(self) -> "Law":
         """Without the ends that hold next to nothing."""

@@ -193,13 +193,10 @@ def test_a_stated_constant_keeps_its_evidence(private: bool) -> None:
 
 
 def test_a_spec_built_in_python_equals_the_one_read() -> None:
+    step, noise = specs.ConstantSchedule(0.02), specs.GaussianNoise(specs.ConstantSchedule(0.004))
+    batch = specs.Batch(specs.Scheme.CYCLIC, 100)
     built = specs.Spec(
-        algorithm=specs.NoisyGradient(
-            steps=1000,
-            step_size=specs.ConstantSchedule(0.02),
-            noise=specs.GaussianNoise(specs.ConstantSchedule(0.004)),
-            batch=specs.Batch(specs.Scheme.CYCLIC, 100),
-        ),
+        algorithm=specs.NoisyGradient(steps=1000, step_size=step, noise=noise, batch=batch),
         problem=example("cyclic-last-iterate").problem,
         relation=Relation.REPLACE_ONE,
         view=View.LAST_ITERATE,

@@ -18,22 +18,9 @@ erratum = partial(base.erratum, "vinaroz2022differentially")
 
 
 def _message_passing(sampling: str, epochs: int, noise_multiplier: float, records: int = 1000) -> Spec:
-    return stated_spec(
-        {
-            "algorithm": {
-                "kind": "message-passing",
-                "records": records,
-                "steps": epochs * records,
-                "sampling": sampling,
-                "batch": 1,
-                "clip": 1.0,
-                "noise_multiplier": noise_multiplier,
-                "damping": 1.0,
-            },
-            "relation": "replace-one",
-            "view": "all-iterates",
-        }
-    )
+    algorithm = {"kind": "message-passing", "records": records, "steps": epochs * records, "sampling": sampling}
+    algorithm |= {"batch": 1, "clip": 1.0, "noise_multiplier": noise_multiplier, "damping": 1.0}
+    return stated_spec({"algorithm": algorithm, "relation": "replace-one", "view": "all-iterates"})
 
 
 @erratum(

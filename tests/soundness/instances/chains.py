@@ -262,15 +262,10 @@ def _at_ends(
         return replace_one_pairs(rng, records, n, list(places))
     up = records.radius * records.axis
     others = np.tile(up, (n - 1, 1))
-    return [
-        Pair(
-            f"leaves {place} of {n}, {sign}",
-            records.dataset(np.insert(others, place, sign * up, axis=0)),
-            records.dataset(others),
-        )
-        for place in places
-        for sign in (-1, 1)
-    ]
+    ways = [(place, sign) for place in places for sign in (-1, 1)]
+    joined = [records.dataset(np.insert(others, place, sign * up, axis=0)) for place, sign in ways]
+    labels = [f"leaves {place} of {n}, {sign}" for place, sign in ways]
+    return [Pair(label, both, records.dataset(others)) for label, both in zip(labels, joined, strict=True)]
 
 
 # Records whose objectives share one constant curvature, declared as m = M: steps are affine, on any random batches.

@@ -46,23 +46,13 @@ def _ridge(rng: np.random.Generator, scheme: str) -> Instance:
     row, target, decay = (float(value) for value in rng.uniform((0.3, 0.1, 0.05), (1.5, 3.0, 1.0)))
     step = float(rng.uniform(0.05, 1.9)) / (row**2 + decay)
     size = n if full else 1
-    spec = _run(
-        n,
-        {
-            "strong_convexity": decay,
-            "smoothness": row**2 + decay,
-            "gradient_growth": {"g0": 2 * row * target, "g1": row**2, "at_zero": row * target},
-        },
-        steps=steps,
-        step_size=step,
-        noise={
-            "kind": "stable",
-            "alpha": 2.0 if chance(rng, 0.2) else float(rng.uniform(1.05, 1.99)),
-            "scale": step / size * row * target * log_uniform(rng, 0.3, 30),
-        },
-        batch={"scheme": scheme, "size": size},
-        start={"kind": "point", "values": [float(rng.normal())]},
-    )
+    growth = {"g0": 2 * row * target, "g1": row**2, "at_zero": row * target}
+    problem = {"strong_convexity": decay, "smoothness": row**2 + decay, "gradient_growth": growth}
+    noise: dict[str, Any] = {"kind": "stable", "alpha": 2.0 if chance(rng, 0.2) else float(rng.uniform(1.05, 1.99))}
+    noise["scale"] = step / size * row * target * log_uniform(rng, 0.3, 30)
+    start = {"kind": "point", "values": [float(rng.normal())]}
+    batch = {"scheme": scheme, "size": size}
+    spec = _run(n, problem, steps=steps, step_size=step, noise=noise, batch=batch, start=start)
     return Instance(spec, _truths(spec, _ridge_pairs(rng, n, row, target, decay, range(1 if full else n))))
 
 
@@ -117,25 +107,11 @@ def _pulled(rng: np.random.Generator, scheme: str) -> Instance:
     n, steps = (int(rng.integers(1, 6)), int(rng.integers(1, 12))) if full else (3, int(rng.integers(1, 5)))
     curvature, size = float(rng.uniform(0.05, 1.0)), n if full else 1
     step = float(rng.uniform(0.05, 1.0)) / curvature
-    noise = {
-        "kind": "stable",
-        "alpha": float(rng.uniform(1.02, 1.999)),
-        "scale": step / size * log_uniform(rng, 0.3, 30),
-    }
-    spec = _run(
-        n,
-        {
-            "strong_convexity": curvature,
-            "smoothness": curvature,
-            "gradient_sensitivity": 2.0,
-            "drift_bound": 1.0,
-            "regulariser": {"strong_convexity": curvature, "smoothness": curvature},
-        },
-        steps=steps,
-        step_size=step,
-        noise=noise,
-        batch={"scheme": scheme, "size": size},
-    )
+    noise: dict[str, Any] = {"kind": "stable", "alpha": float(rng.uniform(1.02, 1.999))}
+    noise["scale"] = step / size * log_uniform(rng, 0.3, 30)
+    curved = {"strong_convexity": curvature, "smoothness": curvature}
+    problem = {**curved, "gradient_sensitivity": 2.0, "drift_bound": 1.0, "regulariser": curved}
+    spec = _run(n, problem, steps=steps, step_size=step, noise=noise, batch={"scheme": scheme, "size": size})
     pairs = []
     for position in range(1 if full else n):
         kinds = np.tile(rng.integers(0, 2, n), (2, 1))

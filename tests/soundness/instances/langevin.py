@@ -35,14 +35,9 @@ def _linear(rng: np.random.Generator, scheme: Scheme) -> Instance:
     scale = 2 * step * v / log_uniform(rng, 0.05, 3.0)
     step_sizes, scales = pieces.schedules(rng, (step, scale), steps)
     regulariser = {"strong_convexity": decay, "smoothness": decay}
-    spec = pieces.chain_spec(
-        {"n": n, "dim": dim, "unclipped_smoothness": 0.0, "regulariser": regulariser},
-        steps=steps,
-        step_size=step_sizes,
-        scale=scales,
-        batch={"scheme": scheme.value, "size": size},
-        start=pieces.start(rng, dim, scale),
-    )
+    problem = {"n": n, "dim": dim, "unclipped_smoothness": 0.0, "regulariser": regulariser}
+    batch, start = {"scheme": scheme.value, "size": size}, pieces.start(rng, dim, scale)
+    spec = pieces.chain_spec(problem, steps=steps, step_size=step_sizes, scale=scales, batch=batch, start=start)
     axis = pieces.direction(rng, dim)
     neighbours = []
     for others in (1.0, 0.0, -1.0):
@@ -100,14 +95,10 @@ def _non_convex(rng: np.random.Generator, shape: str) -> Instance:
         "regulariser": {"strong_convexity": decay, "smoothness": decay},
         "smoothness": (v * rate + decay) * _SAFE if chance(rng, 0.7) else None,
     }
-    spec = pieces.chain_spec(
-        problem,
-        steps=steps,
-        step_size=pieces.schedules(rng, (step,), steps)[0],
-        scale=scale,
-        projection={"kind": "ball", "radius": _RADIUS},
-        start={"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]},
-    )
+    (sizes,) = pieces.schedules(rng, (step,), steps)
+    start = {"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]}
+    ball = {"kind": "ball", "radius": _RADIUS}
+    spec = pieces.chain_spec(problem, steps=steps, step_size=sizes, scale=scale, projection=ball, start=start)
     first, second, third, fourth = _SHAPES[shape](rng, v, rate)
     up, down = (partial(np.full_like, fill_value=pull) for pull in (v, -v))
     pairs = {"random": (first, second), "opposite": (third, fourth), "linear": (up, down)}

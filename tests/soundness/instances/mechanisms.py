@@ -219,23 +219,14 @@ def _sparse(rng: np.random.Generator) -> Instance:
     positives, monotone, relation = int(rng.integers(1, 4)), chance(rng, 0.5), _relation(rng)
     move, scales = log_uniform(rng, 0.1, 1.0), (float(rng.uniform(0.5, 2.0)), float(rng.uniform(0.5, 4.0)))
     found = []
-    for label, queries in (
-        ("random", rng.normal(size=5)),
-        ("on the threshold", np.zeros(5)),
-        ("low", np.full(5, -2.0)),
-    ):
+    tables = {"random": rng.normal(size=5), "on the threshold": np.zeros(5), "low": np.full(5, -2.0)}
+    for label, queries in tables.items():
         one_way = monotone and relation == "add-remove"
         for way in (np.ones(5), rng.choice([0.0, 1.0] if one_way else [-1.0, 1.0], 5)):
             laws = [_above_threshold(part, positives, scales) for part in (queries, queries + move * way)]
             found.append(Neighbours(label, CellTruth(*laws)))
-    spec = {
-        "kind": "sparse-vector",
-        "sensitivity": move,
-        "positives": positives,
-        "threshold_scale": scales[0],
-        "query_scale": scales[1],
-        "monotone": monotone,
-    }
+    spec = {"kind": "sparse-vector", "sensitivity": move, "positives": positives, "monotone": monotone}
+    spec |= {"threshold_scale": scales[0], "query_scale": scales[1]}
     return Instance(described(spec, relation), tuple(found))
 
 
@@ -357,10 +348,8 @@ def _tuned_response(rng: np.random.Generator) -> Instance:
 
 def _normal_cells(cuts: np.ndarray) -> np.ndarray:
     """Probabilities between and beyond the cuts, each from its nearer tail."""
-    below, above = (
-        np.concatenate([[0.0], special.ndtr(cuts), [1.0]]),
-        np.concatenate([[1.0], special.ndtr(-cuts), [0.0]]),
-    )
+    below = np.concatenate([[0.0], special.ndtr(cuts), [1.0]])
+    above = np.concatenate([[1.0], special.ndtr(-cuts), [0.0]])
     return np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
 
 

@@ -11,14 +11,8 @@ from tests.soundness.truth import GaussianTruth
 
 
 def _spec(lipschitz: float, convexity: float, dim: int, noise: str, scale: float) -> Spec:
-    algorithm = {
-        "kind": "output-perturbation",
-        "lipschitz": lipschitz * (1 + 1e-12),
-        "strong_convexity": convexity * (1 - 1e-12),
-        "tolerance": 0.0,
-        "dim": dim,
-        "noise": {"kind": noise, "scale": scale},
-    }
+    constants = {"lipschitz": lipschitz * (1 + 1e-12), "strong_convexity": convexity * (1 - 1e-12), "tolerance": 0.0}
+    algorithm = {"kind": "output-perturbation", **constants, "dim": dim, "noise": {"kind": noise, "scale": scale}}
     return described(algorithm, view="posterior-parameters")
 
 

@@ -31,20 +31,13 @@ def _shifted(rng: np.random.Generator) -> Instance:
     precision = (basis * precisions) @ basis.T
     lean = log_uniform(rng, 0.05, 5) * math.sqrt(convexity)
     ways = {"flattest": basis[:, 0], "random": direction(rng, dim)}
-    found = tuple(
-        Neighbours(
-            label,
-            GaussianTruth(
-                *(
-                    GaussianLaw(sign * np.linalg.solve(precision, lean * way), np.linalg.inv(precision))
-                    for sign in (0.0, 1.0)
-                )
-            ),
-        )
-        for label, way in ways.items()
-    )
+    covariance, found = np.linalg.inv(precision), []
+    for label, way in ways.items():
+        shift = np.linalg.solve(precision, lean * way)
+        laws = (GaussianLaw(sign * shift, covariance) for sign in (0.0, 1.0))
+        found.append(Neighbours(label, GaussianTruth(*laws)))
     potential = {"kind": "strongly-log-concave", "lipschitz": lean * (1 + 1e-12), "strong_convexity": convexity}
-    return Instance(_draw(potential | {"strong_convexity": convexity * (1 - 1e-12)}), found)
+    return Instance(_draw(potential | {"strong_convexity": convexity * (1 - 1e-12)}), tuple(found))
 
 
 @instance("posterior-bounded")

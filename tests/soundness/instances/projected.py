@@ -91,13 +91,11 @@ def _projected(rng: np.random.Generator, flavour: Flavour) -> Instance:
         start={"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]},
     )
     solve = partial(_law, spec=spec, decay=decay)
-    return Instance(
-        spec,
-        tuple(
-            Neighbours(label, CellTruth.on_line(solve(Records(a, clip)), solve(Records(b, clip)), (-_RADIUS, _RADIUS)))
-            for label, a, b in _datasets(rng, flavour, n, pull)
-        ),
-    )
+    found = []
+    for label, *pair in _datasets(rng, flavour, n, pull):
+        first, second = (solve(Records(rows, clip)) for rows in pair)
+        found.append(Neighbours(label, CellTruth.on_line(first, second, (-_RADIUS, _RADIUS))))
+    return Instance(spec, tuple(found))
 
 
 def _constants(flavour: Flavour, decay: float, pull: float, limit: float, share: float) -> dict[str, Any]:

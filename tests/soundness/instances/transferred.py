@@ -39,11 +39,8 @@ def _transferred(rng: np.random.Generator) -> Instance:
     pairs = replace_one_pairs(rng, records, n, [0])
     spec = chain_spec(_problem(n, dim, values), steps=int(rng.integers(1, 300)), step_size=step, scale=scale)
     laws = {pair.label: [(data, chain_law(spec, data)) for data in (pair.first, pair.second)] for pair in pairs}
-    distance = max(
-        total_variation(law, _posterior(data, n, 2 * step / scale**2)).high
-        for row in laws.values()
-        for data, law in row
-    )
+    runs = [run for row in laws.values() for run in row]
+    distance = max(total_variation(law, _posterior(data, n, 2 * step / scale**2)).high for data, law in runs)
     neighbours = tuple(Neighbours(label, truth_between(row[0][1], row[1][1])) for label, row in laws.items())
     known = {"zeta": 0.0, "rate": 0.5, "bias": min(1.0, distance)}
     return Instance(spec.with_values({"problem.convergence": known}), neighbours)
