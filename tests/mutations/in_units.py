@@ -32,8 +32,8 @@ IN_UNITS = mutations(
 @@ | Method.why_not | estimators/test_unit_fits.py -k refuse or says_so or ledger
 - problem.schema.unit_column is not None and not self.keeps_units
 + problem.schema.unit_column is None and (not self.keeps_units) and (not self.name)
-@@ units: the spec does not name the unit | _part | estimators/test_unit_fits.py -k refuse or says_so or ledger
-- Unit.RECORD if problem.schema.unit is None else problem.schema.unit.stated
+@@ units: the spec does not name the unit | full_sums | estimators/test_unit_fits.py -k refuse or says_so or ledger
+- Unit.RECORD if schema.unit is None else schema.unit.stated
 + Unit.RECORD
 @@ units: blanks around a name divide a unit | UnitSpread.places | engines/test_engines_agree.py -k no_bucket
 - keys(self.column, table.columns[self.column], self.tokens, self._code)

@@ -24,7 +24,7 @@ from sordino.data.encode import check_number
 from sordino.data.sources.registry import parts_of
 from sordino.data.words import shown_names
 from sordino.engines.totals import Totals
-from sordino.explore.scoring import full_sums
+from sordino.fitting.methods.base import full_sums
 from sordino.fitting.problem import Sources
 from sordino.fitting.table_parts import RowsThere, TableInParts, table_in_parts
 from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends

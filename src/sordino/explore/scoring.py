@@ -23,13 +23,14 @@ from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
-from sordino.core.spec import Batch, ConstantSchedule, ListSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.core.spec import ConstantSchedule, Spec
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
 from sordino.data.encode import number_of
 from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.fitting.fit import table_rows
+from sordino.fitting.methods.base import full_sums
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import MODELS, Task
@@ -204,27 +205,6 @@ def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, rel
     shorter = replaced if replaced is not None and replaced < 2.0 * longest else None
     run = full_sums(query, schema, longest, shorter, ConstantSchedule(deviation / longest))
     return Spec(algorithm=run, relation=relation, view=View.ALL_ITERATES, delta=delta)
-
-
-def full_sums(
-    query: str,
-    schema: Schema,
-    contribution: float,
-    replacement: float | None,
-    noise_multiplier: ConstantSchedule | ListSchedule,
-    rounds: int = 1,
-) -> NoisedSums:
-    """Noised sums over all records or units of a schema."""
-    return NoisedSums(
-        query=query,
-        records=schema.records,
-        rounds=rounds,
-        sampling=Batch(Scheme.FULL),
-        contribution=contribution,
-        replacement=replacement,
-        noise_multiplier=noise_multiplier,
-        unit=Unit.RECORD if schema.unit is None else schema.unit.stated,
-    )
 
 
 def read_rows(

@@ -28,17 +28,17 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, num
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.encode import number_of
 from sordino.data.words import shown_names
-from sordino.explore.scoring import SCORED, check_header, full_sums, losses, read_rows
-from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
+from sordino.explore.scoring import SCORED, check_header, losses, read_rows
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public
 from sordino.fitting.declaration import Declaration
-from sordino.fitting.methods import METHODS, Outcome, Plan
+from sordino.fitting.fit import fit_contents
+from sordino.fitting.methods import METHODS, Plan
+from sordino.fitting.methods.base import full_sums
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import EXPECTED_ERROR, MODELS, Task
+from sordino.fitting.tasks import MODELS, Task
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
 from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, totals
-from sordino.models.base import describe_model
 from sordino.noise.randomness import Purpose, Randomness
 
 METHOD = "bounded-influence"
@@ -197,25 +197,20 @@ def choose(
         table = access.read(lambda: read_table(declared.source(data), declared.named_columns()))
         rows = read_rows([plan.declaration for plan in made.plans], related, table, access)
         best = made.ran(rows, sources)
-        place, outcome = best.output
+        (place, outcome), mean = best.output, best.loss / declared.records
         chosen = {
             "candidate": named[place].name,
             "candidates": [one.name for one in named],
-            "loss": best.loss / declared.records,
+            "loss": mean,
             "loss_noise": made.score.deviation / declared.records,
             "expected_trials": made.trials.mean,
             "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
         }
-        contents = made.contents(place, outcome)
+        contents = fit_contents(made.plans[place].plan, outcome, (named[place].name, mean))
         caution = (
             f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice."
         )
-        return replace(
-            contents,
-            result=(named[place].name, chosen["loss"]),
-            settings={**contents.settings, CHOSEN: chosen},
-            cautions=(caution, *contents.cautions),
-        )
+        return replace(contents, settings={**contents.settings, CHOSEN: chosen}, cautions=(caution, *contents.cautions))
 
     release, (name, loss) = charged_run(
         made.explanation,
@@ -285,35 +280,13 @@ class ChoicePlan:
         explanation = explain(spec, fails)
         return cls(plans, score, trials, spec, explanation)
 
-    def contents(self, place: int, outcome: Outcome) -> RunContents[Any]:
-        """What a trial of a candidate would release: its fit."""
-        one = self.plans[place]
-        problem, labels = one.plan.problem, one.declaration.labels
-        return RunContents(
-            kind=f"{problem.task.word}/{METHOD}",
-            arrays=posterior_arrays(outcome.posterior),
-            result=None,
-            floating_point=exact_sums_line(problem.schema),
-            settings={
-                "task": problem.task.word,
-                "method": METHOD,
-                EXPECTED_ERROR: one.plan.predicted,
-                "labels": None if labels is None else list(labels),
-                **outcome.settings,
-            },
-            model=describe_model(outcome.model),
-            schema=replace(problem.schema, row_norm=None),
-            cautions=one.plan.cautions,
-            preprocessing=BY_SCHEMA,
-        )
-
     def ran(self, rows: Sequence[Any], sources: Sources) -> SelectionTrial[tuple[int, Any]]:
         """The best trial; every trial draws from fresh sources."""
 
         def trial(place: int) -> SelectionTrial[tuple[int, Any]]:
             own, one = rows[place], self.plans[place]
             outcome = one.plan.method.run(one.plan, own, sources)
-            contents = self.contents(place, outcome)
+            contents = fit_contents(one.plan, outcome, None)
             release = contents.release(self.explanation, private=sources.private)
             lost = losses(Predictor(release), own.X, own.y)
             found = totals(lost[:, None], own.units)

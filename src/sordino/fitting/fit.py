@@ -1,9 +1,10 @@
 """A fit from start to end: which method, whether anything can be learned, and the order in which a budget is spent."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,16 @@ from sordino.data import Schema, clip_rows
 from sordino.data.encode import number_of
 from sordino.engines.totals import ignore_progress as ignore_parts
 from sordino.fitting.array_schema import ArrayBounds, Bare
-from sordino.fitting.charge import RowAccess, RunContents, Store, as_ledger, charged_run, check_public, not_stored
+from sordino.fitting.charge import (
+    Result,
+    RowAccess,
+    RunContents,
+    Store,
+    as_ledger,
+    charged_run,
+    check_public,
+    not_stored,
+)
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.fitting.methods import Outcome, Plan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
@@ -123,24 +133,11 @@ def fit(
         begin(STAGES[2])
         asked = {name: list(value) if isinstance(value, tuple) else value for name, value in problem.settings.items()}
         outcome = _learned(problem, given, plan, replace(given.declaration, schema=schema), sources, access, begin)
-        settings = {
-            "task": problem.task.word,
-            "method": plan.method.name,
-            EXPECTED_ERROR: plan.predicted,
-            "labels": None if given.declaration.labels is None else list(given.declaration.labels),
-            # What an audit needs to plan the same run again.
-            ASKED: {"epsilon": problem.epsilon, **asked},
-            **outcome.settings,
-            **({} if lies is None else {"where": lies.settings(schema)}),
-        }
-        return RunContents(
-            kind=f"{problem.task.word}/{plan.method.name}",
-            model=describe_model(outcome.model),
-            arrays=posterior_arrays(outcome.posterior),
-            floating_point=plan.method.floating_point_of(problem),
-            result=outcome,
-            settings=settings,
-            schema=schema,
+        # What an audit needs to plan the same run again.
+        contents = fit_contents(plan, outcome, outcome, {ASKED: {"epsilon": problem.epsilon, **asked}})
+        return replace(
+            contents,
+            settings={**contents.settings, **({} if lies is None else {"where": lies.settings(schema)})},
             cautions=(*plan.cautions, *outcome.cautions, *cautions),
             preprocessing=given.preprocessing,
         )
@@ -157,6 +154,31 @@ def fit(
         store=store,
     )
     return Fit(plan, explanation, outcome, release)
+
+
+def fit_contents(
+    plan: Plan, outcome: Outcome, result: Result, settings: Mapping[str, object] = MappingProxyType({})
+) -> RunContents[Result]:
+    """What a fit of a plan releases: its posterior under the plan's cautions, and these settings before its own."""
+    problem = plan.problem
+    return RunContents(
+        kind=f"{problem.task.word}/{plan.method.name}",
+        model=describe_model(outcome.model),
+        arrays=posterior_arrays(outcome.posterior),
+        floating_point=plan.method.floating_point_of(problem),
+        result=result,
+        settings={
+            "task": problem.task.word,
+            "method": plan.method.name,
+            EXPECTED_ERROR: plan.predicted,
+            "labels": None if problem.labels is None else list(problem.labels),
+            **settings,
+            **outcome.settings,
+        },
+        schema=problem.schema if plan.schema is None else plan.schema,
+        cautions=plan.cautions,
+        preprocessing=BY_SCHEMA,
+    )
 
 
 def _learned(

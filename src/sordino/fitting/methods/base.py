@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from sordino.core.bound import NOT_COVERED, Certificate, Relation, View
 from sordino.core.gaussian import up
-from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
+from sordino.core.spec import Batch, Composite, ConstantSchedule, ListSchedule, NoisedSums, Part, Scheme, Spec, Unit
 from sordino.core.validate import InputError, instance_of, one_of
 from sordino.data import Schema
 from sordino.fitting.declaration import EncodedRows
@@ -143,6 +143,29 @@ def multiplier(mu: float) -> float:
     return up(1.0 / mu * (1.0 + 1e-9))
 
 
+def full_sums(
+    query: str,
+    schema: Schema,
+    contribution: float,
+    replacement: float | None,
+    noise_multiplier: ConstantSchedule | ListSchedule,
+    rounds: int = 1,
+    **options: Any,
+) -> NoisedSums:
+    """Noised sums over all records or units of a schema."""
+    return NoisedSums(
+        query=query,
+        records=schema.records,
+        rounds=rounds,
+        sampling=Batch(Scheme.FULL),
+        contribution=contribution,
+        replacement=replacement,
+        noise_multiplier=noise_multiplier,
+        unit=Unit.RECORD if schema.unit is None else schema.unit.stated,
+        options=tuple(options.items()),
+    )
+
+
 def sums_over_all(
     problem: FitProblem,
     query: str,
@@ -153,15 +176,8 @@ def sums_over_all(
     **options: Any,
 ) -> Spec:
     """Noised sums over all records, each round with this privacy parameter."""
-    algorithm = NoisedSums(
-        query=query,
-        records=problem.records,
-        rounds=rounds,
-        sampling=Batch(Scheme.FULL),
-        contribution=contribution,
-        noise_multiplier=ConstantSchedule(problem.clips * multiplier(mu)),
-        options=tuple(options.items()),
-    )
+    noise = ConstantSchedule(problem.clips * multiplier(mu))
+    algorithm = full_sums(query, problem.schema, contribution, None, noise, rounds, **options)
     return Spec(algorithm=algorithm, relation=problem.relation, view=view, delta=problem.delta)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
-from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.core.spec import ConstantSchedule, Spec
 from sordino.core.validate import instance_of
 from sordino.data import Category, Measurement
 from sordino.fitting.declaration import EncodedRows
@@ -23,6 +23,7 @@ from sordino.fitting.methods.base import (
     Outcome,
     Plan,
     error_over_constant,
+    full_sums,
     in_parts,
     method,
 )
@@ -209,10 +210,11 @@ class BoundedInfluence(Method):
         # Scores of numbers are as large as leaves the typical residual; they are spread evenly over whitened columns.
         numbers = TYPICAL_RESIDUAL * NUMBER_SCORES / math.sqrt(1.0 - NUMBER_SCORES**2)
         signal = (numbers if made.kind.start == "number" else CLASS_SCORES) ** 2 / made.declaration.columns
-        predicted = error_over_constant(problem, signal / (signal + expected(made).whitened ** 2))
+        learned = signal / (signal + expected(made).whitened ** 2)
         # One part for each released sum, in the order in which they are released.
         spec = in_parts(problem, *(_part(problem, made, one) for one in made.mechanisms))
         schema = replace(problem.schema, row_norm=None)  # long rows are weighed down, so they need no cap
+        predicted = error_over_constant(problem, learned)
         return InfluencePlan(self, problem, spec, predicted, cautions, schema, columns=columns, made=made)
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
@@ -289,18 +291,9 @@ def _part(problem: FitProblem, made: EnginePlan, one: Mechanism) -> Spec:
         replaced = moved if moved < 2.0 * contribution else None
     else:
         moved = contribution
-    algorithm = NoisedSums(
-        query=_QUERIES[word]
-        + ("" if one.name == word else f", round {one.name.split()[1]}")
-        + (_IN_BOUNDS if one.bound is None else ""),
-        records=problem.records,
-        rounds=1,
-        sampling=Batch(Scheme.FULL),
-        contribution=contribution,
-        replacement=replaced,
-        # The engine's noise is a hair more than its multiplier times the sensitivity, and that hair covers rounding.
-        noise_multiplier=ConstantSchedule(one.multiplier * moved * math.sqrt(HAIR) / contribution),
-        unit=Unit.RECORD if problem.schema.unit is None else problem.schema.unit.stated,
-        options=(("numbers", one.numbers),),
-    )
+    query = _QUERIES[word] + ("" if one.name == word else f", round {one.name.split()[1]}")
+    query += _IN_BOUNDS if one.bound is None else ""
+    # The engine's noise is a hair more than its multiplier times the sensitivity, and that hair covers rounding.
+    noise = ConstantSchedule(one.multiplier * moved * math.sqrt(HAIR) / contribution)
+    algorithm = full_sums(query, problem.schema, contribution, replaced, noise, numbers=one.numbers)
     return Spec(algorithm=algorithm, relation=problem.relation, view=View.ALL_ITERATES, delta=problem.delta)
