@@ -24,6 +24,7 @@ from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.allocation import AllocationPair, within_reach
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
+from sordino.core.loss.pair import Pair
 from sordino.core.spec import Scheme
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number
 from sordino.models.exact import ExactLaw, hockey_stick
@@ -163,11 +164,13 @@ class ComposedLoss:
 
         Where `mirrored`, the two neighbours move half as far each, in opposite directions.
         """
-        factors = []
-        for move, count in _grouped(moves):
-            drawn = PoissonReplacePair(rate, move / 2) if mirrored else PoissonRemovePair(rate, move)
-            factors.append((GaussianPair(move) if rate >= 1.0 else drawn, count * times))
-        return cls(LossDistribution(tuple(factors)))
+
+        def drawn(move: float) -> Pair:
+            if rate >= 1.0:
+                return GaussianPair(move)
+            return PoissonReplacePair(rate, move / 2) if mirrored else PoissonRemovePair(rate, move)
+
+        return cls(LossDistribution(tuple((drawn(move), count * times) for move, count in _grouped(moves))))
 
     @classmethod
     def of_repeated_draws(cls, size: int, records: int, moves: Array, times: int) -> "ComposedLoss":
