@@ -14,6 +14,7 @@ import sordino
 from tests.mutations.in_cells import IN_CELLS
 from tests.mutations.in_choices import IN_CHOICES
 from tests.mutations.in_estimators import IN_ESTIMATORS
+from tests.mutations.in_files import IN_FILES
 from tests.mutations.in_looks import IN_LOOKS
 from tests.mutations.in_regression import IN_REGRESSION
 from tests.mutations.in_runs import IN_RUNS
@@ -37,6 +38,7 @@ MUTATIONS = (
     *IN_LOOKS,
     *IN_CHOICES,
     *IN_CELLS,
+    *IN_FILES,
 )
 NAMES = [mutation.name for mutation in MUTATIONS]
 
