@@ -30,44 +30,16 @@ class Hostile:
 
 
 TEXTS = [
-    "unknown",
-    "",
-    "  ",
-    "1.0",
-    "nan",
-    "inf",
-    "1e400",
-    "0x10",
-    "1_0",
-    "1,5",
-    "2021-02-30",
-    "true",
-    "TRUE",
-    "É",
-    "\0",
-]
+    "unknown", "", "  ", "1.0", "nan", "inf", "1e400", "0x10", "1_0", "1,5", "2021-02-30", "true", "TRUE", "É", "\0",
+]  # fmt: skip
 ODD = [
     *TEXTS,
     *(None, math.nan, math.inf, -math.inf, 1e308, -1e308, 0.1, -0.0, 2.0**60),
     *(0, 10**30, -(10**400), 10**5000, 2**53 + 1, 2**63, 2**64, True, False),
-    *(
-        Decimal("1.5"),
-        Decimal("NaN"),
-        Decimal("sNaN"),
-        Decimal("-Infinity"),
-        Decimal("1E+999999999"),
-        Decimal(2**60 + 1),
-    ),
+    *map(Decimal, ("1.5", "NaN", "sNaN", "-Infinity", "1E+999999999", 2**60 + 1)),
     *(b"bytes", b"\xff", "lone \udcff", bytearray(b"x"), 1j, np.complex64(1)),
-    *(
-        np.float32(0.1),
-        np.int8(3),
-        np.bool_(True),
-        np.uint64(2**64 - 1),
-        np.longdouble(2),
-        np.str_("b"),
-        np.bytes_(b"b"),
-    ),
+    *(np.float32(0.1), np.int8(3), np.bool_(True), np.uint64(2**64 - 1), np.longdouble(2)),
+    *(np.str_("b"), np.bytes_(b"b")),
     *(np.datetime64("2020-02-02"), np.datetime64("NaT"), np.timedelta64(3, "D"), np.array(2.0), np.array([1.0, 2.0])),
     *(dt.date(2019, 3, 4), dt.datetime(2019, 3, 4, tzinfo=dt.UTC), dt.timedelta(1), dt.time(1)),
     *(pd.NA, pd.NaT, pd.Timestamp("2018-01-01"), pd.Timedelta(1)),
@@ -163,23 +135,10 @@ UNTYPED = {
 _TEXT = {name: "string" for name in records(1)}
 # How columns may be stored: each with cells of its types, and odd cells that these can hold.
 STORED = {
-    "numbers": {
-        **_TEXT,
-        "a": "double",
-        "whole": "int64",
-        "grade": "double",
-        "flag": "bool",
-        "w": "double",
-        "who": "int64",
-    },
-    "whole": {
-        **_TEXT,
-        "a": "float",
-        "whole": "decimal128(38, 0)",
-        "grade": "int8",
-        "w": "decimal128(9, 4)",
-        "y": "int64",
-    }
+    "numbers": _TEXT
+    | {"a": "double", "whole": "int64", "grade": "double", "flag": "bool", "w": "double", "who": "int64"},
+    "whole": _TEXT
+    | {"a": "float", "whole": "decimal128(38, 0)", "grade": "int8", "w": "decimal128(9, 4)", "y": "int64"}
     | {"who": "decimal128(38, 0)", "flag": "bool", "day": "date32", "month": "timestamp[us]"},
     "texts": {**_TEXT, "grade": "dictionary", "word": "dictionary", "who": "large_string"},
 }

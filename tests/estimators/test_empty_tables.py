@@ -30,39 +30,29 @@ from sordino.models import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0}
 RECORDS = 5000
+
+
+def bounds(**more):
+    return ArrayBounds(-1, 1, records=RECORDS, **more)
+
+
 KINDS = {
-    "regression": (PrivateLinearRegression, {}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
-    "robust-regression": (PrivateRobustRegression, {}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
-    "count-regression": (PrivatePoissonRegression, {}, ArrayBounds(-1, 1, target=(0, 9), records=RECORDS)),
-    "hazard-regression": (
-        PrivateCoxRegression,
-        {"time": 0, "bins": 2},
-        ArrayBounds(-1, 1, target=(0, 1), columns={0: (0, 1)}, records=RECORDS),
-    ),
-    "classification": (PrivateLogisticRegression, {}, ArrayBounds(-1, 1, classes=(0, 1), records=RECORDS)),
-    "network-regression": (
-        PrivateBayesianNetworkRegressor,
-        {"hidden": (3,)},
-        ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS),
-    ),
-    "network-classification": (
-        PrivateBayesianNetworkClassifier,
-        {"hidden": (3,)},
-        ArrayBounds(-1, 1, classes=(0, 1), records=RECORDS),
-    ),
-    "mixture": (
-        PrivateGaussianMixture,
-        {"components": 2, "spread": 0.3},
-        ArrayBounds(-1, 1, records=RECORDS),
-    ),
+    "regression": (PrivateLinearRegression, {}, bounds(target=(-1, 1))),
+    "robust-regression": (PrivateRobustRegression, {}, bounds(target=(-1, 1))),
+    "count-regression": (PrivatePoissonRegression, {}, bounds(target=(0, 9))),
+    "hazard-regression": (PrivateCoxRegression, {"time": 0, "bins": 2}, bounds(target=(0, 1), columns={0: (0, 1)})),
+    "classification": (PrivateLogisticRegression, {}, bounds(classes=(0, 1))),
+    "network-regression": (PrivateBayesianNetworkRegressor, {"hidden": (3,)}, bounds(target=(-1, 1))),
+    "network-classification": (PrivateBayesianNetworkClassifier, {"hidden": (3,)}, bounds(classes=(0, 1))),
+    "mixture": (PrivateGaussianMixture, {"components": 2, "spread": 0.3}, bounds()),
 }
 CASES = [(task.word, name) for task in TASKS.values() for name in task.methods]
 
 
-def fitted(task, name, rows):
-    kind, settings, bounds = KINDS[task]
-    X, y = np.full((rows, 2), 0.5), np.ones(rows, int)
-    return kind(schema=bounds, method=name, **settings, **BUDGET).fit(X, y if TASKS[task].outcome else None).release_
+def fitted(task, name, rows, **more):
+    kind, settings, schema = KINDS[task]
+    X, y = np.full((rows, 2), 0.5), np.ones(rows, int) if TASKS[task].outcome else None
+    return kind(schema=schema, method=name, **settings, **BUDGET | more).fit(X, y).release_
 
 
 # Networks of classes by the same method stay with the fast tests.
@@ -87,9 +77,10 @@ def test_every_method_answers_for_no_records_what_it_answers_for_one(task, name)
 
 
 def test_an_empty_array_under_replace_one_is_still_refused():
-    bounds = ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)
     with pytest.raises(ValueError, match="0"):
-        PrivateLinearRegression(schema=bounds, **(BUDGET | {"relation": "replace-one"})).fit(np.zeros((0, 2)), [])
+        PrivateLinearRegression(schema=bounds(target=(-1, 1)), **(BUDGET | {"relation": "replace-one"})).fit(
+            np.zeros((0, 2)), []
+        )
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -113,22 +104,11 @@ def test_the_command_line_fits_a_table_without_records(tmp_path, capsys, ending)
 
 
 def chain_spec(scheme):
-    batch = {"scheme": scheme} | ({} if scheme == Scheme.FULL else {"size": 2})
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 6,
-                "step_size": 0.5,
-                "noise": {"kind": "gaussian", "scale": 0.1},
-                "batch": batch,
-                "clipping": {"kind": "norm", "bound": 1.0},
-            },
-            "problem": {"n": 4, "dim": 2},
-            "relation": "add-remove",
-            "view": "last-iterate",
-        }
-    )
+    run = {"kind": "noisy-gradient", "steps": 6, "step_size": 0.5, "noise": {"kind": "gaussian", "scale": 0.1}}
+    run["batch"] = {"scheme": scheme} | ({} if scheme == Scheme.FULL else {"size": 2})
+    run["clipping"] = {"kind": "norm", "bound": 1.0}
+    stated = {"problem": {"n": 4, "dim": 2}, "relation": "add-remove", "view": "last-iterate"}
+    return Spec.from_dict({"algorithm": run, **stated})
 
 
 @pytest.mark.parametrize("scheme", [Scheme.FULL, Scheme.POISSON])
