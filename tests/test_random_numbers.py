@@ -27,7 +27,7 @@ FILES = {
     "mechanisms/regression/prior.py": "public rows from a fixed seed, which say how gradients bend: no data, no noise",
     "mechanisms/regression/posterior.py": "public numbers for draws from a posterior: no data, no noise",
     "cli/predict.py": "predictive draws from a stored release: post-processing",
-    "inference/draws.py": "draws from a released posterior by name, and predictive ones: post-processing",
+    "inference/margins.py": "draws from a released posterior by name, and predictive ones: post-processing",
     "inference/release.py": "predictive draws from a released posterior: post-processing",
     "inference/summary.py": "draws from a released posterior for its intervals: post-processing",
     "fitting/predictor.py": "predictive draws from a released posterior: post-processing",

@@ -14,8 +14,7 @@ from sordino.cli import main
 from sordino.core.results import ResultTable, latex
 from sordino.data import declared_lines, with_formula
 from sordino.fitting.predictor import Predictor
-from sordino.inference.draws import named_draws, to_arviz
-from sordino.inference.margins import effects, margins, raw_kinds, representative
+from sordino.inference.margins import effects, margins, named_draws, raw_kinds, representative, to_arviz
 from sordino.inference.summary import _column_remarks, summary_of
 from tests.report.example_releases import MEANS, coefficients, written
 

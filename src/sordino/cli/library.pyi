@@ -73,10 +73,10 @@ from sordino.inference.contrasts import contrast as contrast
 from sordino.inference.contrasts import parsed_contrast as parsed_contrast
 from sordino.inference.contrasts import parsed_names as parsed_names
 from sordino.inference.contrasts import wald as wald
-from sordino.inference.draws import named_draws as named_draws
 from sordino.inference.expectation import plan as plan
 from sordino.inference.margins import effects as effects
 from sordino.inference.margins import margins as margins
+from sordino.inference.margins import named_draws as named_draws
 from sordino.inference.release import reopen as reopen
 from sordino.inference.release import with_model as with_model
 from sordino.inference.summary import Summary as Summary

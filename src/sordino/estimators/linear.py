@@ -17,8 +17,7 @@ from sordino.fitting.predictor import MeanAndNew
 from sordino.fitting.tasks import TASKS, ignore_progress
 from sordino.fitting.tasks.survival import Survival
 from sordino.inference.contrasts import LEVEL, Line, Wald, contrast, wald
-from sordino.inference.draws import named_draws, to_arviz
-from sordino.inference.margins import Margins, effects, margins
+from sordino.inference.margins import Margins, effects, margins, named_draws, to_arviz
 from sordino.inference.summary import Summary, coefficients_of, summary_of
 
 
@@ -100,7 +99,7 @@ class CoefficientEstimator(PrivateEstimator):
         return named_draws(self._release, draws, seed)
 
     def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: object = None) -> Any:
-        """The posterior for ArviZ, with named variables and coordinates; see `inference.draws.to_arviz`."""
+        """The posterior for ArviZ, with named variables and coordinates; see `inference.margins.to_arviz`."""
         return to_arviz(self._release, draws, seed, rows)
 
     def predict_mean(self, X: object, level: float = LEVEL) -> MeanAndNew:

@@ -19,7 +19,7 @@ from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGH
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import LEVEL, Line
-from sordino.inference.draws import guarantee_attributes, the_arviz
+from sordino.inference.margins import guarantee_attributes, the_arviz
 from sordino.inference.summary import (
     CHECK,
     COMPARISON,

@@ -51,17 +51,12 @@ def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Entry:
-    """A debit.
+    """A debit: the run as SPEC.json, its bound with certificates as JSON, and the software that computed it.
 
     Attributes:
         sequence: 1, 2, 3, ...; the order of debits. Times are informational, clocks may go backwards.
-        time: when, in UTC, by the clock of the machine that debited.
-        theorem: id of the theorem behind the bound.
         epsilon: epsilon of this release alone, at the budget's delta; infinite when it has none.
         charge: the dominating curve that was debited.
-        spec_text: the run, as SPEC.json.
-        bound_text: the bound with its certificates, as JSON.
-        versions: the software that computed it.
         digest: of the entry and all before it, keyed with the ledger's own key; ties a release to its debit.
         release: SHA-256 of the release.json that was made on it; None where none was named.
         run: the secret name of the run that it pays for, of a run that can be resumed; None of others.

@@ -35,19 +35,19 @@ class NaturalSettings:
     """
 
     share: float
-    rounds: int
     stages: int
     clip: float
-    efolds: float
     end: float
-    momentum: float
     damping: float
     whitening: float
     cross: float
-    start: float
     output: float
     kept: float
     shrunk: bool
+    rounds: int = 150
+    efolds: float = 5.0
+    momentum: float = 0.5
+    start: float = 0.3
     most: int = 240
     cut: float = 4.0
     share_of_scale: float = 0.01
@@ -70,32 +70,24 @@ class NaturalSettings:
 SETTINGS = {
     "network-regression": NaturalSettings(
         share=0.1,
-        rounds=150,
         stages=3,
         clip=0.15,
-        efolds=5.0,
         end=0.15,
-        momentum=0.5,
         damping=0.02,
         whitening=0.1,
         cross=0.6,
-        start=0.3,
         output=0.5,
         kept=0.4,
         shrunk=True,
     ),
     "network-classification": NaturalSettings(
         share=0.03,
-        rounds=150,
         stages=1,
         clip=0.8,
-        efolds=5.0,
         end=0.1,
-        momentum=0.5,
         damping=0.03,
         whitening=0.08,
         cross=0.3,
-        start=0.3,
         output=0.3,
         kept=0.5,
         shrunk=False,
