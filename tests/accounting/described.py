@@ -29,13 +29,9 @@ def noisy_chain(steps: int, step: Any, noise: Any, batch: Any, problem: dict[str
 
     Noise is a Gaussian scale or an object, a batch its scheme or an object; there is one parameter unless stated.
     """
-    algorithm = {
-        "kind": "noisy-gradient",
-        "steps": steps,
-        "step_size": step,
-        "noise": noise if isinstance(noise, dict) else {"kind": "gaussian", "scale": noise},
-        "batch": {"scheme": batch} if isinstance(batch, str) else batch,
-    }
+    added = noise if isinstance(noise, dict) else {"kind": "gaussian", "scale": noise}
+    drawn = {"scheme": batch} if isinstance(batch, str) else batch
+    algorithm = {"kind": "noisy-gradient", "steps": steps, "step_size": step, "noise": added, "batch": drawn}
     stated = {"relation": "replace-one", "view": "last-iterate"} | others
     run = algorithm | stated.pop("algorithm", {})
     return Spec.from_dict({"algorithm": run, "problem": {"dim": 1} | problem, **stated})

@@ -23,13 +23,8 @@ from tests.accounting.enclosed_losses import composed, gaussian_mixture_delta
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "examples" / "specs").glob("*.json"))
 BITS = 200
-FEW = {
-    "full-last-iterate",
-    "cyclic-all-iterates",
-    "discrete-laplace-answer",
-    "propose-test-sample",
-    "randomised-response",
-}
+FEW = {"full-last-iterate", "cyclic-all-iterates", "discrete-laplace-answer"}
+FEW |= {"propose-test-sample", "randomised-response"}
 _ALLOCATED = (
     "balls in bins: a round's loss has no law on a line; a round with one seen step is enclosed in test_enclosures"
 )

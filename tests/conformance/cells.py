@@ -33,18 +33,11 @@ def cell_of(spec: Spec) -> Cell:
 
 
 def _values(spec: Spec, cell: Cell) -> dict[str, Any]:
-    values = {
-        "relation": cell.relation.value,
-        "view": cell.view.value,
-        "average": _AVERAGE if cell.view is View.AVERAGE and cell.kind == "noisy-gradient" else None,
-    }
+    average = _AVERAGE if cell.view is View.AVERAGE and cell.kind == "noisy-gradient" else None
+    values = {"relation": cell.relation.value, "view": cell.view.value, "average": average}
     if isinstance(spec.algorithm, NoisyGradient):
-        size = None if cell.scheme == "full" else max(1, spec.n // 10)
-        return values | {
-            "algorithm.batch": {"scheme": cell.scheme, "size": size},
-            "algorithm.noise": _NOISE[cell.noise],
-            "algorithm.keep": None,
-        }
+        batch = {"scheme": cell.scheme, "size": None if cell.scheme == "full" else max(1, spec.n // 10)}
+        return values | {"algorithm.batch": batch, "algorithm.noise": _NOISE[cell.noise], "algorithm.keep": None}
     if cell.scheme != "-":
         return values | {"algorithm.sampling": {"scheme": cell.scheme, "size": None if cell.scheme == "full" else 10}}
     return values

@@ -49,25 +49,13 @@ _FAR_SHIFT = {"kind": "random-shift", "shifts": [1.0], "weights": [1.0], "scale"
 _UNBOUNDED = ("problem.gradient_bound", "algorithm.clipping")
 _UNCERTIFIED = dict.fromkeys(("problem.gradient_sensitivity", *_UNBOUNDED))
 _SHUFFLED_TOO_OFTEN = {"algorithm.batch.scheme": "shuffle-once", "algorithm.steps": 10**6, "algorithm.keep": None}
-_MANY_POSITIONS = {
-    "algorithm.batch": {"scheme": "cyclic", "size": 1},
-    "algorithm.steps": 200_000,
-    "algorithm.step_size": decaying(0.001, 100.0, 0.1),
-    "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
-    "relation": "replace-one",
-}
-_MANY_PLACES = {
-    "problem.n": 101,
-    "algorithm.batch": {"scheme": "reshuffled", "size": 1},
-    "algorithm.steps": 15_001,
-    "algorithm.keep": {"burn_in": 0, "thin": 150},
-    "relation": "replace-one",
-}
-_LARGE_TREE = {
-    "algorithm.steps": 5000,
-    "algorithm.strategy": {"kind": "tree"},
-    "algorithm.participation": {"scheme": "epochs", "separation": 100},
-}
+_MANY_POSITIONS = {"algorithm.batch": {"scheme": "cyclic", "size": 1}, "algorithm.steps": 200_000}
+_MANY_POSITIONS |= {"algorithm.step_size": decaying(0.001, 100.0, 0.1), "relation": "replace-one"}
+_MANY_POSITIONS |= {"algorithm.noise": {"kind": "gaussian", "scale": 0.01}}
+_MANY_PLACES = {"problem.n": 101, "algorithm.batch": {"scheme": "reshuffled", "size": 1}, "relation": "replace-one"}
+_MANY_PLACES |= {"algorithm.steps": 15_001, "algorithm.keep": {"burn_in": 0, "thin": 150}}
+_LARGE_TREE = {"algorithm.steps": 5000, "algorithm.strategy": {"kind": "tree"}}
+_LARGE_TREE |= {"algorithm.participation": {"scheme": "epochs", "separation": 100}}
 
 VIOLATIONS: dict[str, list[Change]] = {
     "atoms": [{"algorithm.noise.scale": 10_000.0}, {"algorithm.sensitivity": 10_000.0, "algorithm.noise.scale": 100.0}],

@@ -76,11 +76,8 @@ def test_widening_covers_the_relative_error(value, relative):
 @SETTINGS
 @given(value=finite, digits=st.integers(1, 17))
 def test_printed_bounds_stay_on_their_side_and_within_one_digit(value, digits):
-    above, below, exact = (
-        Decimal(rounding.show_up(value, digits)),
-        Decimal(rounding.show_down(value, digits)),
-        Decimal(value),
-    )
+    shown = (show(value, digits) for show in (rounding.show_up, rounding.show_down))
+    above, below, exact = map(Decimal, (*shown, value))
     assert below <= exact <= above
     assert above - below <= Decimal(10) ** (2 - digits) * abs(exact)
 

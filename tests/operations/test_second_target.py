@@ -14,12 +14,8 @@ NAMES = ("age", "income", "visits")
 
 
 def asked(target: str, ledger: Ledger) -> PrivateLinearRegression:
-    schema = Schema(
-        records=400,
-        features=tuple(Feature(name, Number(-4.0, 4.0)) for name in NAMES if name != target),
-        target=Target(target, Number(-4.0, 4.0)),
-        intercept=True,
-    )
+    features = tuple(Feature(name, Number(-4.0, 4.0)) for name in NAMES if name != target)
+    schema = Schema(records=400, features=features, target=Target(target, Number(-4.0, 4.0)), intercept=True)
     return PrivateLinearRegression(
         epsilon=0.3, delta=1e-6, relation="replace-one", schema=schema, method="ridge", ledger=ledger, random_state=1
     )

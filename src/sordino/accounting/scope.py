@@ -43,19 +43,12 @@ STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View
 
 @dataclass(frozen=True)
 class Scope:
-    """The runs a theorem is about.
+    """The runs a theorem is about."""
 
-    Attributes:
-        kinds: algorithm kinds, as spelled in SPEC.json.
-        views: what may be seen.
-        batches: for each relation covered, the batch schemes covered; empty sets for kinds without batches.
-        noises: noise kinds of the steps; stable noise with alpha = 2 is Gaussian and counts as such.
-    """
-
-    kinds: Set[str]
+    kinds: Set[str]  # as spelled in SPEC.json
     views: Set[View]
-    batches: Mapping[Relation, Set[Scheme]] = field(hash=False)
-    noises: Set[str] = frozenset({"gaussian"})
+    batches: Mapping[Relation, Set[Scheme]] = field(hash=False)  # schemes by relation; empty for kinds without batches
+    noises: Set[str] = frozenset({"gaussian"})  # stable noise with alpha = 2 counts as Gaussian
 
     def __post_init__(self) -> None:
         for name in ("kinds", "views", "noises"):

@@ -8,10 +8,11 @@ from flint import arb
 
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss import atomic_pairs as atomic
+from sordino.core.loss.allocation import AllocationPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair
 from tests.core.loss import enclosed_pairs as enclosed
-from tests.core.loss.enclosure import Law, Line
+from tests.core.loss.enclosure import Law, Line, below
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,28 @@ def test_the_golden_values_are_what_is_printed() -> None:
     assert low <= arb("0.1611")
     assert high >= arb("0.1609")
     assert high - low < arb("0.002")
+
+
+@pytest.mark.parametrize(("total", "mu"), [(2, 0.8), (7, 0.5)])
+def test_one_seen_step_of_a_round_has_a_closed_form(total: int, mu: float) -> None:
+    """R = 1 + (X - 1) / t with one lognormal X: both hockey sticks are normal probabilities."""
+    pair, size, share = AllocationPair(total, 1, mu), arb(mu), arb(1) / total
+    for epsilon in (0.05, 0.3):
+        y = arb(epsilon).exp()
+        # R > y where X > 1 + t (y - 1); E (R - y)+ = E_P - y E_Q over that set.
+        x = 1 + total * (y - 1)
+        z = x.log() / size + size / 2
+        removed = share * below(size - z) + (1 - share) * below(-z) - y * below(-z)
+        x = 1 + total * (1 / y - 1)
+        added = arb(0)
+        if x > 0:
+            z = x.log() / size + size / 2
+            added = below(z) - y * (share * below(z - size) + (1 - share) * below(z))
+        truth = removed.max(added)
+        found = LossDistribution(((pair, 1),)).delta_bracket(epsilon)
+        assert arb(found.high) >= truth
+        assert arb(found.low) <= truth
+        assert arb(found.high) <= truth * arb("1.02")
 
 
 def test_an_enclosure_that_is_made_smaller_is_caught() -> None:

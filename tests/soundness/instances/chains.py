@@ -291,13 +291,8 @@ def _affine(rng: np.random.Generator, scheme: Scheme, relation: Relation, view: 
 # The papers' setting: constant schedules, whole epochs, contracting steps, the last iterate, replace-one. The same with
 # steps that forget everything, c = 0, where powers of the contraction have an edge. The most batches an epoch and the
 # most steps; random orders are enumerated.
-_LIMITS = {
-    Scheme.FULL: (1, 40),
-    Scheme.CYCLIC: (8, 40),
-    Scheme.SHUFFLE_ONCE: (6, 24),
-    Scheme.RESHUFFLED: (4, 12),
-    Scheme.WITHOUT_REPLACEMENT: (6, 8),
-}
+_LIMITS = {Scheme.FULL: (1, 40), Scheme.CYCLIC: (8, 40), Scheme.SHUFFLE_ONCE: (6, 24)}
+_LIMITS |= {Scheme.RESHUFFLED: (4, 12), Scheme.WITHOUT_REPLACEMENT: (6, 8)}
 
 
 def _paper(rng: np.random.Generator, scheme: Scheme, *, forgetting: bool = False) -> Instance:

@@ -65,20 +65,11 @@ def _ergodic(rng: np.random.Generator) -> Instance:
     scale = step * log_uniform(rng, 1.0, 10.0)
     kept = 1 - step * curvature
     rate = math.sqrt(kept)
-    spec = _run(
-        n,
-        {
-            "strong_convexity": curvature,
-            "smoothness": curvature,
-            "gradient_sensitivity": 2.0,
-            "dissipativity": {"K1": curvature, "K2": 1.0, "m": curvature, "K": 0.0, "B": 1.0, "D": 2.0},
-            "ergodicity": {"C": 2 * _ergodicity(kept, scale * math.sqrt(2), rate), "rho": rate},
-        },
-        steps=steps,
-        step_size=step,
-        noise={"kind": "stable", "alpha": 2.0, "scale": scale},
-        batch={"scheme": "full"},
-    )
+    problem: dict[str, Any] = {"strong_convexity": curvature, "smoothness": curvature, "gradient_sensitivity": 2.0}
+    problem["dissipativity"] = {"K1": curvature, "K2": 1.0, "m": curvature, "K": 0.0, "B": 1.0, "D": 2.0}
+    problem["ergodicity"] = {"C": 2 * _ergodicity(kept, scale * math.sqrt(2), rate), "rho": rate}
+    noise = {"kind": "stable", "alpha": 2.0, "scale": scale}
+    spec = _run(n, problem, steps=steps, step_size=step, noise=noise, batch={"scheme": "full"})
     pulls = np.array([[1.0], [-1.0]])
     kinds = np.zeros((2, n), dtype=np.int64)
     kinds[1, 0] = 1

@@ -87,14 +87,9 @@ def _non_convex(rng: np.random.Generator, shape: str) -> Instance:
     v, rate, decay = log_uniform(rng, 0.1, 3.0), float(rng.uniform(0.5, 5.0)), float(rng.uniform(0.1, 2.0))
     step = float(rng.uniform(0.05, 1.0)) / (decay + 0.3 * v * rate)
     scale = max(2 * step * v / log_uniform(rng, 0.1, 3.0), NARROWEST * 2 * _RADIUS)
-    problem = {
-        "n": n,
-        "dim": 1,
-        "gradient_bound": v,
-        "gradient_sensitivity": 2 * v,
-        "regulariser": {"strong_convexity": decay, "smoothness": decay},
-        "smoothness": (v * rate + decay) * _SAFE if chance(rng, 0.7) else None,
-    }
+    problem: dict[str, Any] = {"n": n, "dim": 1, "gradient_bound": v, "gradient_sensitivity": 2 * v}
+    problem["regulariser"] = {"strong_convexity": decay, "smoothness": decay}
+    problem["smoothness"] = (v * rate + decay) * _SAFE if chance(rng, 0.7) else None
     (sizes,) = pieces.schedules(rng, (step,), steps)
     start = {"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]}
     ball = {"kind": "ball", "radius": _RADIUS}

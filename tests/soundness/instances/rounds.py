@@ -127,16 +127,9 @@ def _rounds(rng: np.random.Generator, sampling: Scheme) -> Instance:
     clip = log_uniform(rng, 0.01, 100)
     # A record in every round makes mu = sqrt(rounds) / multiplier.
     multiplier = math.sqrt(max(1.0, steps * batch / records)) / log_uniform(rng, 0.1, 6.0)
-    algorithm = {
-        "kind": "noised-sums",
-        "query": "sums",
-        "records": records,
-        "rounds": steps,
-        "sampling": {"scheme": sampling.value, "size": batch},
-        "contribution": clip,
-        "shape": shape.value,
-        "noise_multiplier": pieces.schedule(rng, moves(relation, shape) * multiplier, steps),
-    }
+    algorithm: dict[str, Any] = {"kind": "noised-sums", "query": "sums", "records": records, "rounds": steps}
+    algorithm |= {"sampling": {"scheme": sampling.value, "size": batch}, "contribution": clip, "shape": shape.value}
+    algorithm["noise_multiplier"] = pieces.schedule(rng, moves(relation, shape) * multiplier, steps)
     if rng.random() < 0.5:
         algorithm["replacement"] = clip * rng.uniform(1.0, moves(Relation.REPLACE_ONE, shape))
     spec = pieces.described(algorithm, relation.value, view.value)

@@ -52,13 +52,9 @@ def _by_rate(rng: np.random.Generator) -> Instance:
     n, dim, records, values = _parabolas(rng, 0.3)
     step = log_uniform(rng, 0.003, 0.3) / values.max()
     scale = step / n * math.sqrt(2 / step / values.min()) / log_uniform(rng, 0.1, 3.0)
-    spec = chain_spec(
-        _problem(n, dim, values) | {"gradient_growth": {"g0": 2.0, "g1": 0.0, "at_zero": 1.0}},
-        steps=int(rng.uniform(0.5, 8.0) / (step * values.min())) + 1,
-        step_size=step,
-        scale=scale,
-        start=pieces.start(rng, dim, 0.1),
-    )
+    problem = _problem(n, dim, values) | {"gradient_growth": {"g0": 2.0, "g1": 0.0, "at_zero": 1.0}}
+    steps, start = int(rng.uniform(0.5, 8.0) / (step * values.min())) + 1, pieces.start(rng, dim, 0.1)
+    spec = chain_spec(problem, steps=steps, step_size=step, scale=scale, start=start)
     pairs = replace_one_pairs(rng, records, n, [0])
     laws = [(pair.label, chain_law(spec, pair.first), chain_law(spec, pair.second)) for pair in pairs]
     return Instance(spec, tuple(Neighbours(label, truth_between(first, second)) for label, first, second in laws))

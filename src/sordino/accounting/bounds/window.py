@@ -193,21 +193,15 @@ _LARGEST_PUSH, _SMALLEST_PUSH = 5.0, 1e-3
 
 @dataclass(frozen=True)
 class SampledChain:
-    """Identical steps on random batches: contraction c < 1, ratio kappa, rate q < 1, number of steps.
-
-    Attributes:
-        sampled: the pair of one step, made from the rate and its ratio.
-        move: what a use leaves between the two chains, over the noise; absent: the ratio.
-        failure: the probability that some step does not contract by c.
-    """
+    """Identical steps on random batches: contraction c < 1, ratio kappa, rate q < 1, number of steps."""
 
     contraction: float
     ratio: float
     rate: float
     steps: int
-    sampled: Callable[[float, float], Pair] = WithoutReplacementPair
-    move: float | None = None
-    failure: float = 0.0
+    sampled: Callable[[float, float], Pair] = WithoutReplacementPair  # the pair of a step, from its rate and ratio
+    move: float | None = None  # what a use leaves between the two chains, over the noise; absent: the ratio
+    failure: float = 0.0  # the probability that some step does not contract by c
 
     def of_length(self, steps: int) -> "SampledChain":
         """A segment of the chain; the caller adds the failure once for all segments."""

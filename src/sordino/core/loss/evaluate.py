@@ -161,11 +161,10 @@ _LARGEST_LEAN = 10.0
 def curve(factors: Factors, request: Request, cumulant: Cumulant) -> Curve:
     """The privacy curve of the composition, from the requested side."""
     floors = [pair.extent(request.tail) for pair, _ in factors]
+    sizes = zip(cumulant.scales(request.tilt), floors, cumulant.reaches(LARGEST_LOSS), strict=True)
     scales = tuple(
         max(scale, floor / _WIDEST, request.resolution * max(floor, reach, _FINEST * _MOST_POINTS) / _MOST_POINTS)
-        for scale, floor, reach in zip(
-            cumulant.scales(request.tilt), floors, cumulant.reaches(LARGEST_LOSS), strict=True
-        )
+        for scale, floor, reach in sizes
     )
     total = sum(count * scale * scale for (_, count), scale in zip(factors, scales, strict=True))
     units = sum(count for _, count in factors)

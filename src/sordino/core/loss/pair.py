@@ -32,14 +32,11 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class GridLaw:
-    """See the module's docstring. Three error terms travel with the masses, each bounded where it arises.
+    """See the module's docstring. Error terms travel with the masses, each bounded where it arises.
 
-    Attributes:
-        infinite: mass at infinite loss.
-        error: bound e on floating-point, wrap-around and window errors: the law's curve differs from that of a law on
-            the right side of the truth by at most e * exp(log_scale - tilt * epsilon) at every epsilon. Composition
-            multiplies it by the tilted mass of the other laws, which is 1.
-        shift: bound on the error of the losses themselves.
+    `error` is about floating point, wrap-around and windows: the law's curve differs from that of a law on the right
+    side of the truth by at most error * exp(log_scale - tilt * epsilon) at every epsilon. Composition multiplies it by
+    the tilted mass of the other laws, which is 1.
     """
 
     spacing: float
@@ -47,9 +44,9 @@ class GridLaw:
     masses: Array
     tilt: float
     log_scale: float
-    infinite: float
+    infinite: float  # mass at infinite loss
     error: float
-    shift: float
+    shift: float  # bound on the error of the losses themselves
 
     @property
     def losses(self) -> Array:

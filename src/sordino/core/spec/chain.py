@@ -125,9 +125,8 @@ class Batch(Section):
             return f"every record by chance, at least {apart} apart, sums divided by {self.size}"
         expected = " expected" if self.scheme in _RATED else ""
         expected += "" if self.most is None else f", {self.most} at most"
-        return (
-            "all records each time" if self.scheme is Scheme.FULL else f"{self.scheme} batches of {self.size}{expected}"
-        )
+        batches = f"{self.scheme} batches of {self.size}{expected}"
+        return "all records each time" if self.scheme is Scheme.FULL else batches
 
     def misfits(self, records: int, called: str) -> Iterator[Contradiction]:
         """What keeps these batches from being drawn from so many records, a number found under the key `called`."""
@@ -304,9 +303,8 @@ class NoisyGradient(Algorithm):
             kind = NOISES.word_of(self.noise)
             yield Contradiction("algorithm.rounding", "to be absent but for gaussian noise", kind)
         if view == View.LAST_ITERATE and self.keep not in (None, Keep.LAST):
-            yield Contradiction(
-                "algorithm.keep", 'to be "last" when the view is last-iterate', KEEPING.write(self.keep)
-            )
+            allowed = 'to be "last" when the view is last-iterate'
+            yield Contradiction("algorithm.keep", allowed, KEEPING.write(self.keep))
 
     def divisor(self, n: int) -> int:
         """The public constant b that every batch sum is divided by."""
