@@ -167,17 +167,18 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
             "rounds leave of earlier ones is not known."
         )
     ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
+    one = "a record" if column_of(spec.unit) is None else "a unit"
     # A rate of its own leaves records out of batches of any size, and so do draws with replacement.
     whole = run.batch_size == run.records and run.rate == 1.0
     if run.sampling.scheme is Scheme.FULL or whole:
         yield LeakFinding(
-            GaussianShift(composed_down(ratios)), f"{_one(spec)} that moves every round by its whole sensitivity"
+            GaussianShift(composed_down(ratios)), f"{one} that moves every round by its whole sensitivity"
         )
         return
     if run.sampling.scheme is Scheme.WITH_REPLACEMENT:
         refuse_repeated_draws(spec.relation, run.sampling.scheme)
         drawn = ComposedLoss.of_repeated_draws(run.batch_size, run.records, ratios, 1)
-        yield LeakFinding(drawn, f"{_one(spec)} that moves a round by all it may, every time it is drawn")
+        yield LeakFinding(drawn, f"{one} that moves a round by all it may, every time it is drawn")
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
@@ -186,12 +187,7 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
         )
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
-    yield LeakFinding(losses, f"{_one(spec)} that moves a round by all it may when it is drawn")
-
-
-def _one(spec: Spec) -> str:
-    """Whose presence is hidden, in words."""
-    return "a record" if column_of(spec.unit) is None else "a unit"
+    yield LeakFinding(losses, f"{one} that moves a round by all it may when it is drawn")
 
 
 def answer_findings(spec: Spec) -> Iterator[LeakFinding]:
