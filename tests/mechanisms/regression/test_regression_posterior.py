@@ -1,5 +1,7 @@
 """Posteriors: the truth is found, intervals hold on random designs, and whatever the rows are there is an answer."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import special
@@ -7,8 +9,12 @@ from scipy import special
 from bench.design_coverage import judged
 from bench.designs import design
 from sordino.core.bound import Relation
-from sordino.mechanisms.regression import Declaration, Released, plan, posterior, release
+from sordino.mechanisms.regression import Declaration, Posterior, Released, plan, posterior, release
+from sordino.mechanisms.regression.learn import Learned, steps
 from sordino.mechanisms.regression.plan import Plan
+from sordino.mechanisms.regression.posterior import _widened, followed
+from sordino.mechanisms.regression.rows import Given, InMemory
+from sordino.noise.port import Statistic, symmetric
 from sordino.noise.randomness import SeededRandomness
 from tests.mechanisms.regression.tables import FAMILIES, declaration, planned, table
 
@@ -192,3 +198,94 @@ def test_a_declaration_needs_what_its_family_needs():
     with pytest.raises(ValueError, match="classes"):
         plan("multinomial", Declaration((0.0,), (1.0,)), 100, Relation.REPLACE_ONE, 1.0, 1e-6)
     assert declaration("poisson").columns == 7
+
+
+def exactly(total: InMemory, statistic: Statistic) -> np.ndarray:
+    """The sum that a statistic is about, without noise."""
+    summed = total(statistic)
+    return np.ldexp(summed.sums.integers().astype(float), summed.exponent)
+
+
+def learned_without_noise(made: Plan, X: np.ndarray, y: np.ndarray):
+    """What a plan learns from answers without the noise that it expects, its statistics, and its rows."""
+    total, run, asked = InMemory(made, Given(X, y, None, None, None)), steps(made), {}
+    statistic = next(run)
+    while True:
+        asked[statistic.name] = statistic
+        try:
+            statistic = run.send(exactly(total, statistic))
+        except StopIteration as done:
+            return done.value, asked, total
+
+
+def test_squares_of_scores_that_are_cut_are_added_back():
+    """Few rows far away hold much of all squares: the sampling error is that of all of them, cut or not."""
+    g = np.random.default_rng(4)
+    n = 3000
+    X = np.column_stack([g.uniform(-1, 1, n), np.where(g.random(n) < 0.85, -1.0, g.uniform(-1, 1, n))])
+    y = np.clip(0.3 * X[:, 0] + 0.3 * g.standard_t(4, n), -4, 4)
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0), effect_scale=0.4)
+    made = plan("linear", declared, n, Relation.REPLACE_ONE, 0.3, 1e-6)
+    learned, asked, total = learned_without_noise(made, X, y)
+    meat, most = asked["meat"], asked["score-sizes"].most
+    cut, uncut = (
+        np.trace(symmetric(exactly(total, one))) / n
+        for one in (meat, dataclasses.replace(meat, bound=most**2, cut=most))
+    )
+    assert cut < 0.9 * uncut
+    assert n * np.trace(learned.sampling) == pytest.approx(uncut, rel=0.08)
+
+
+def without_a_prior(law: Posterior, known: Learned) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates and standard errors of least squares at the released slopes."""
+    root = np.linalg.inv(known.slopes)
+    covariance = root @ (known.sampling + known.extra + known.noise * np.eye(len(root))) @ root.T
+    half = law.plan.kind.units(law.plan.declaration)[0]
+    found = half * known.to_encoded @ (known.at + known.away + root @ known.gradient)
+    return found, half * np.sqrt(np.diag(known.to_encoded @ covariance @ known.to_encoded.T))
+
+
+def test_where_data_decide_an_interval_holds_the_one_without_a_prior():
+    """Effects that a prior draws in, on columns that use a third of their bounds: one in ten is missed without it."""
+    short = 0
+    for seed in range(4):
+        g = np.random.default_rng(seed)
+        X = 0.3 * g.uniform(-1, 1, (2000, 2))
+        y = np.clip(X @ [0.4, -0.4] + 0.6 * g.normal(size=2000), -4, 4)
+        declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0), effect_scale=0.1)
+        made = plan("linear", declared, 2000, Relation.REPLACE_ONE, 1.2, 1e-6)
+        found = release(made, X, y, SeededRandomness(seed))
+        law = posterior(made, found)
+        middle, error = without_a_prior(law, followed(made, found))
+        low, high = law.interval(0.95).T
+        data = ~law.prior_dominated & (np.arange(3) > 0)
+        assert (low <= middle - 1.55 * error)[data].all()
+        assert (high >= middle + 1.55 * error)[data].all()
+        short += int(np.minimum(middle - low, high - middle)[data].min() < 1.7 * error[1])
+    assert short >= 2
+
+
+def test_draws_are_stretched_to_the_side_where_they_are_too_short():
+    """And left alone where they are long enough."""
+    draws = np.random.default_rng(1).standard_normal((20_000, 2))
+    wider = _widened(draws, draws * [0.5, 1.0] + [0.0, 2.0])
+    assert wider[:, 0] == pytest.approx(draws[:, 0])
+    low, high = np.quantile(wider[:, 1], [0.025, 0.975])
+    assert low == pytest.approx(-1.96, abs=0.05)
+    assert high == pytest.approx(2.0 + 1.645, abs=0.05)
+
+
+def test_counts_are_cut_where_the_law_of_what_is_cut_hardly_matters():
+    """With much budget: a wrong dispersion would bias what is added back for a cut at one standard deviation."""
+    g = np.random.default_rng(6)
+    n = 5000
+    X = g.uniform(-1, 1, (n, 2))
+    y = g.poisson(np.exp(0.2 + X @ [0.8, -0.5]) * g.gamma(2.0, 0.5, n)).astype(float)
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(0.0, 60.0), effect_scale=0.5)
+    made = plan("negative-binomial", declared, n, Relation.REPLACE_ONE, 8.0, 1e-6)
+    found, _, _ = learned_without_noise(made, X, y)
+    assert found.trace["cut"] > 2.0
+    # What the law may have wrong is in the error of every direction, and the rows that its factor was read from in
+    # that of the intercept.
+    assert np.linalg.eigvalsh(found.extra)[0] > 0.01 * found.sampling[1, 1]
+    assert found.extra[0, 0] > 0.335 * found.sampling[0, 0]

@@ -36,8 +36,9 @@ _EARLY_CUT = 2.0
 _MOST_RESIDUAL = 40.0
 # Slopes of cut residuals are the share that is not cut, of which this is the least that is believed.
 _LEAST_INSIDE = 0.05
-# What is cut of residuals may point somewhere beyond what is corrected for, by this share of its mean size.
-_STRAY = 0.01
+# What is cut of residuals may point somewhere beyond what is corrected for, by this share of its mean size: of numbers,
+# whose mean, tilt and size are released; and of counts, where the law says where it points and its dispersion is read.
+_STRAY, _STRAY_COUNTS = 0.01, 0.1
 # The error of moving a gradient along a straight line, relative to the move and to its length: half the second
 # derivative of a logistic curve over its first.
 _BEND = 0.5
@@ -48,6 +49,8 @@ _CURVE_ERROR = 0.5
 _LONGEST_STEP = 2.5
 # How far squares of scores may be from what the model says, as a share.
 _MODEL_ERROR = 0.3
+# The least share of all squares of scores that a cut leaves; it leaves three quarters or more wherever noise is small.
+_LEAST_KEPT = 0.5
 # Floors of slopes, relative to what they are drawn to: of early points, and of the last.
 _STEP_FLOOR, _LAST_FLOOR = 0.1, 0.02
 
@@ -126,12 +129,16 @@ class _Learner(FirstAnswers):
         shaped = point.reshape(-1, self.outputs)
         return Round(self.plan.family, self.declaration, shaped, at, self.tau, self.far, spread)
 
+    @property
+    def stray_share(self) -> float:
+        return _STRAY if self.kind.start == "number" else _STRAY_COUNTS
+
     def best_cut(self, tail: Tail, place: int, least: float) -> float:
         """Where to cut residuals: sampling, noise and what is left undirected, over the slope."""
         n, slope = self.n, np.maximum(1.0 - tail.above / self.n, _LEAST_INSIDE)
         noise = self.noise(f"gradient {place}") * self.two * self.tau / n
         sampling = (tail.square - tail.lost_squares / n) / n
-        stray = _STRAY * math.sqrt(self.columns + 1.0) * tail.lost / n
+        stray = self.stray_share * math.sqrt(self.columns + 1.0) * tail.lost / n
         cost = (sampling + (noise * tail.cuts) ** 2 + stray**2) / slope**2
         return float(tail.cuts[int(np.argmin(np.where(tail.cuts < least, np.inf, cost)))])
 
@@ -299,6 +306,7 @@ class _Learner(FirstAnswers):
         self.inside = float(1.0 - np.interp(cut, tail.cuts, tail.above) / n)
         squares = (noise * off) ** 2 + (left / n) ** 2 + (tilt * noise * cut) ** 2
         self.error = at.scale * math.sqrt(squares)
+        self.stray = at.scale * self.stray_share * float(np.interp(cut, tail.cuts, tail.lost)) / n
         self.shift_cut, self.errors = off, tail
         # What a row can add to the released means, see `point_statistics._cut_off`.
         self.most_shift = at.scale * (off + abs(shift) + abs(tilt) * cut)
@@ -331,7 +339,12 @@ class _Learner(FirstAnswers):
         both, noise = yield from self.ask(points.CutCounts("cut-counts", math.sqrt(2.0), self.frame, own, off))
         seen, law = both * off
         factor = float(np.clip((seen + 1e-3) / (max(law, 0.0) + 1e-3), 0.0, 4.0))
-        self.error = math.hypot(noise * off * math.hypot(1.0, factor), left / n) / math.sqrt(at.typical)
+        lost, lost_squares = (float(np.interp(cut, tail.cuts, one)) for one in (tail.lost, tail.lost_squares))
+        # The factor is a mean over the same rows; squares of what is cut say how far it varies with them.
+        sampling = max(lost_squares - 2.0 * cut * lost, 0.0) / n**2
+        squares = (noise * off * math.hypot(1.0, factor)) ** 2 + (left / n) ** 2 + sampling
+        self.error = math.sqrt(squares / at.typical)
+        self.stray = self.stray_share * lost / n / math.sqrt(at.typical)
         return at._replace(cut=cut, factor=factor)
 
     # ---------------------------------------------------------------------------------------------------------- meat
@@ -343,12 +356,16 @@ class _Learner(FirstAnswers):
         if self.plan.corrected:
             direction, shift = self.direction, self.shift_cut
             most = most + float(np.linalg.norm(direction)) * self.most_shift
-        cut = most
+        cut, kept = most, 1.0
         if not self.kind.per_unit:
             statistic = points.ScoreSizes("score-sizes", 1.0, self.frame, own, most, most, direction, shift)
             tail = yield from self.tail(statistic, most)
             cut = min(most, tail.best(self.noise("meat") * self.root, square=True)[0])
+            # What is cut off squares is missing from every direction alike, as far as anyone knows.
+            lost = float(np.interp(cut, tail.cuts, tail.lost_squares)) / (tail.square * tail.records)
+            kept = max(1.0 - lost, _LEAST_KEPT)
         meat, noise = yield from self.ask(points.Meat("meat", cut**2, self.frame, own, cut, direction, shift))
+        meat, noise = meat / kept, noise / kept
         half, less = power(slopes, 0.5), power(slopes, -0.5)
         own_noise, turned = noise * float(np.mean(np.diag(less @ less))), less @ meat @ less
         # Squares of scores are like slopes up to a factor, which the model knows unless a unit has several records.
@@ -362,9 +379,9 @@ class _Learner(FirstAnswers):
         inner = shrunk(turned, own_noise, (0.2, 0.07), floor, np.eye(len(meat)), self.outputs, factor).matrix
         extra = np.zeros_like(slopes)
         if self.plan.corrected:
-            extra = self.error**2 * np.outer(self.direction, self.direction)
+            extra = self.error**2 * np.outer(self.direction, self.direction) + self.stray**2 * slopes @ slopes
         elif self.kind.start == "counts":
-            extra = self.error**2 * np.outer(slopes[:, 0], slopes[:, 0])
+            extra = self.error**2 * np.outer(slopes[:, 0], slopes[:, 0]) + self.stray**2 * slopes @ slopes
         return half @ inner @ half / self.n, extra
 
     def expected_factor(self, at: At) -> tuple[float, float]:

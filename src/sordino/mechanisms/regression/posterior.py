@@ -2,8 +2,9 @@
 
 The likelihood is that of the mean gradient at the last point. Its mean is slopes times (coefficients - point); its
 covariance is sampling (sandwich), noise, and what corrections leave open. Slopes that noise leaves open are drawn, and
-coefficients given slopes and the prior's factors are normal; factors are drawn given coefficients (Gibbs). Random
-numbers are public: a posterior is a function of the plan and the released sums.
+coefficients given slopes and the prior's factors are normal; factors are drawn given coefficients (Gibbs). Where data
+decide, intervals are long enough to hold those without a prior. Random numbers are public: a posterior is a function of
+the plan and the released sums.
 """
 
 import math
@@ -17,7 +18,7 @@ from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED
 from sordino.core.validate import OPEN_UNIT, number
 from sordino.mechanisms.regression.learn import Learned, settled, steps
-from sordino.mechanisms.regression.matrices import floored, roots_of_precisions
+from sordino.mechanisms.regression.matrices import floored, power, roots_of_precisions
 from sordino.mechanisms.regression.matrices import inverse as inverse_of
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
@@ -50,6 +51,9 @@ _PLACES = np.array([-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0,
 _BOUNDED = 2.0
 # Beyond these places gradients are taken to move by at least this share of what a straight line does.
 _LEAST_BEND = 0.25
+# Where data decide, a 95 % interval holds the 90 % interval without a prior: for effects of any size it is right as
+# often as that one, however far the prior draws it in.
+_ENDS, _FREE_ENDS = (0.025, 0.975), (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,30 +181,19 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     # The mean gradient at m, for slopes S at the point: g + S (away - way); and its slope there: S turned.
     gradients = known.gradient + (slopes @ (known.away - way))
     turned_slopes = slopes @ turned
-    draws = _gibbs(effects, turned_slopes, gradients, inverse, middle, factors, generator)
-    centre = draws.mean(axis=(0, 1))
-    found = draws.reshape(-1, size)
-    step = centre - known.at
-    bent = min(0.5, 0.5 * _BEND_LAST * known.bend * float(np.linalg.norm(step)))
-    spread = np.cov(found.T).reshape(size, size)
-    far = math.sqrt(max(float(step @ inverse_of(spread) @ step), 0.0) / size)
-    # A last point that is far from the solution has slopes of another place: draws are spread by as much. Not where
-    # slopes hardly change on the way, nor where the last point alone corrects for what is cut and so moves on purpose.
-    if plan.corrected or known.bend * float(np.linalg.norm(step)) < _STRAIGHT:
-        far = min(far, UNSETTLED)
-    found = centre + max(1.0, far / UNSETTLED) * (found - centre)
-    found = found + generator.standard_normal((len(found), 1)) * bent * step
-    if known.moved[1]:
-        found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
-    half, place = plan.kind.units(plan.declaration)
-    contrasts = np.kron(np.eye(1 + len(effects.whitening)), plan.kind.contrasts(plan.declaration))
-    encode = contrasts @ known.to_encoded
-    encoded = half * (found @ encode.T)
+    draws = _gibbs(effects, turned_slopes, gradients, inverse, middle, factors, generator).reshape(-1, size)
     own = known.slopes @ turned
     precision = effects.precision(factors)
     total = inverse_of(own.T @ inverse @ own + precision)
-    unbounded = _stretch(known.rows, centre, total, encode, encoded)
-    encoded[:, :k] += place
+    # The same without a prior, at the slopes that were read.
+    covariance_free = inverse_of(own.T @ inverse @ own)
+    free = middle + covariance_free @ own.T @ inverse @ (known.gradient + known.slopes @ (known.away - way))
+    free = free + generator.standard_normal(draws.shape) @ power(covariance_free, 0.5)
+    half, place = plan.kind.units(plan.declaration)
+    contrasts = np.kron(np.eye(1 + len(effects.whitening)), plan.kind.contrasts(plan.declaration))
+    encode = contrasts @ known.to_encoded
+    encoded, unbounded, far, bent = _encoded(plan, known, draws, total, encode, generator)
+    without, _, _, _ = _encoded(plan, known, free, covariance_free, encode, generator)
     gain = total @ own.T @ inverse
     parts = (gain @ known.sampling @ gain.T, gain @ (covariance - known.sampling) @ gain.T, total @ precision @ total)
     # A coefficient is a sum over the gradient in one direction. Where noise hides the slope along it, or the mean of
@@ -212,6 +205,9 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
     prior = prior + np.where(np.outer(hidden, hidden), privacy, 0.0)
     privacy = np.where(np.outer(~hidden, ~hidden), privacy, 0.0)
+    told = np.diag(prior) < PRIOR_DOMINATED * np.diag(sampling + privacy + prior)
+    encoded[:, told] = _widened(encoded[:, told], without[:, told])
+    encoded[:, :k] += place
     # Parts of the covariance at the read slopes and likely factors; draws of these add to each in proportion.
     wider = encoded.std(axis=0) / np.sqrt(np.diag(sampling + privacy + prior))
     parts = np.array([sampling, privacy, prior]) * np.outer(wider, wider)
@@ -227,6 +223,37 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
         far,
         trace,
     )
+
+
+def _encoded(
+    plan: Plan, known: Learned, draws: Array, total: Array, encode: Array, generator: np.random.Generator
+) -> tuple[Array, NDArray[np.bool_], float, float]:
+    """Draws in encoded units, spread by what the last step leaves open; with `_stretch`'s answer and what was added."""
+    centre = draws.mean(axis=0)
+    step = centre - known.at
+    bent = min(0.5, 0.5 * _BEND_LAST * known.bend * float(np.linalg.norm(step)))
+    far = math.sqrt(max(float(step @ inverse_of(np.atleast_2d(np.cov(draws.T))) @ step), 0.0) / len(step))
+    # A last point that is far from the solution has slopes of another place: draws are spread by as much. Not where
+    # slopes hardly change on the way, nor where the last point alone corrects for what is cut and so moves on purpose.
+    if plan.corrected or known.bend * float(np.linalg.norm(step)) < _STRAIGHT:
+        far = min(far, UNSETTLED)
+    found = centre + max(1.0, far / UNSETTLED) * (draws - centre)
+    found = found + generator.standard_normal((len(found), 1)) * bent * step
+    if known.moved[1]:
+        found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
+    half, _ = plan.kind.units(plan.declaration)
+    encoded = half * (found @ encode.T)
+    return encoded, _stretch(known.rows, centre, total, encode, encoded), far, bent
+
+
+def _widened(draws: Array, free: Array) -> Array:
+    """Draws stretched to both sides of their medians, so that their intervals hold those of draws without a prior."""
+    middle = np.median(draws, axis=0)
+    away = draws - middle
+    low, high = np.quantile(draws, _ENDS, axis=0) - middle
+    wanted_low, wanted_high = np.quantile(free, _FREE_ENDS, axis=0) - middle
+    longer = np.where(away < 0, np.maximum(wanted_low / low, 1.0), np.maximum(wanted_high / high, 1.0))
+    return middle + away * longer
 
 
 def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Array) -> NDArray[np.bool_]:
