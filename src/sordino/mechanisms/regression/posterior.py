@@ -53,7 +53,7 @@ _BOUNDED = 2.0
 _LEAST_BEND = 0.25
 # Where data decide, a 95 % interval holds the 90 % interval without a prior: for effects of any size it is right as
 # often as that one, however far the prior draws it in.
-_ENDS, _FREE_ENDS = (0.025, 0.975), (0.05, 0.95)
+_QUARTILES_AND_ENDS, _FREE_ENDS = (0.025, 0.25, 0.75, 0.975), (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,13 +247,13 @@ def _encoded(
 
 
 def _widened(draws: Array, free: Array) -> Array:
-    """Draws stretched to both sides of their medians, so that their intervals hold those of draws without a prior."""
-    middle = np.median(draws, axis=0)
-    away = draws - middle
-    low, high = np.quantile(draws, _ENDS, axis=0) - middle
-    wanted_low, wanted_high = np.quantile(free, _FREE_ENDS, axis=0) - middle
-    longer = np.where(away < 0, np.maximum(wanted_low / low, 1.0), np.maximum(wanted_high / high, 1.0))
-    return middle + away * longer
+    """Draws stretched beyond their quartiles, so that their 95 % intervals hold the 90 % intervals without a prior."""
+    low, lower, upper, high = np.quantile(draws, _QUARTILES_AND_ENDS, axis=0)
+    wanted_low, wanted_high = np.quantile(free, _FREE_ENDS, axis=0)
+    below, above = np.maximum(lower - draws, 0.0), np.maximum(draws - upper, 0.0)
+    longer_below = np.maximum((lower - wanted_low) / (lower - low), 1.0)
+    longer_above = np.maximum((wanted_high - upper) / (high - upper), 1.0)
+    return draws - below * (longer_below - 1.0) + above * (longer_above - 1.0)
 
 
 def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Array) -> NDArray[np.bool_]:
