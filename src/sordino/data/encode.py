@@ -6,7 +6,6 @@ lacks, or has as text where others have numbers, is refused with that file's nam
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ReadCells
 from sordino.data.columns.interaction import ProductColumns
+from sordino.data.raw_columns import Column
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
 from sordino.data.sources.registry import TablePart, column_kinds, joined, parts_of
@@ -99,7 +99,7 @@ def cells_of(schema: Schema, declared: DeclaredColumn, table: Table) -> ReadCell
     return declared.kind.read(declared.name, column, schema.missing_tokens)
 
 
-def _column(table: Table, name: str, called: str) -> Any:
+def _column(table: Table, name: str, called: str) -> Column:
     if name not in table.columns:
         raise InputError(f"Expected {called} {name!r} in the table, got {shown_names(table.names)}; check its name.")
     return table.columns[name]

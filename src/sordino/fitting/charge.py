@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from sordino.accounting.evaluate import Explanation, as_json
 from sordino.core.bound import Bound, Certificate, Relation, exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
 from sordino.core.spec import Spec
+from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, SordinoError, instance_of, raise_alone
 from sordino.data import Schema
 from sordino.data.encode import check_number
@@ -77,7 +78,7 @@ class RunContents(Generic[Result]):
     result: Result
     floating_point: Certificate | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
-    model: Any = None
+    model: NamedModel | None = None
     schema: Schema | None = None
     cautions: tuple[str, ...] = ()
     preprocessing: str = CALLERS_WORD

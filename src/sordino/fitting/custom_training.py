@@ -56,7 +56,7 @@ _OPTIONS = ("average", "batch", "canaries", "clip", "keep", "measure", "microbat
 _EVERYWHERE = ("draws", "prior_scale")
 
 
-def _canaries(options: Mapping[str, Any]) -> int:
+def _canaries(options: Mapping[str, object]) -> int:
     given = options.get("canaries", 0)
     return 0 if given == 0 else whole_number("canaries", given)
 

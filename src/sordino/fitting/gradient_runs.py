@@ -111,7 +111,7 @@ def fit_chain(
     return charged_run(plan, run, words="this chain", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources)[0]
 
 
-def _read(features: object, target: object) -> tuple[Any, Any]:
+def _read(features: object, target: object) -> tuple[np.ndarray, np.ndarray]:
     """The rows; a number that is not finite counts as a public one, because a refusal would tell of it."""
     return checked_rows(finite_numbers("features", features), finite_numbers("target", target))
 

@@ -16,6 +16,7 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.validate import OPEN_UNIT, Interval, check_numbers, whole_number
 from sordino.data import Schema
 from sordino.fitting.tasks import Task
+from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.models.registry import build_model
 from sordino.noise.randomness import Randomness, SeededRandomness
@@ -140,7 +141,7 @@ class Sources:
         return SeededRandomness(int(words[0]) << 64 | int(words[1]))
 
 
-def model_for(problem: FitProblem, residual_variance: float) -> Any:
+def model_for(problem: FitProblem, residual_variance: float) -> Model:
     """The model of a problem; the variance of residuals matters to numbers only."""
     return build_model(problem.task.model(problem, residual_variance))
 

@@ -6,7 +6,7 @@ for intervals of new targets. What is asked, and how large the network is, follo
 """
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -34,6 +34,7 @@ from sordino.mechanisms.networks.natural_gradients import (
     NaturalGradients,
     Point,
     Slope,
+    Whitening,
     class_counts,
     clipped_slope,
     inverse_root,
@@ -193,7 +194,7 @@ class _Run:
             length = math.sqrt(_ROOM * (1.0 + float(step.variances.sum())))
         return transform, linear
 
-    def _linear(self, step: Any, moments: Array, cross: Array, error: float, square: float) -> _Linear:
+    def _linear(self, step: Whitening, moments: Array, cross: Array, error: float, square: float) -> _Linear:
         """Slopes of whitened columns, each shrunk by what is known of the noise in it."""
         bound = target_bound(self.problem) if self.problem.classes is None else 1.0
         mean = float(np.clip(cross[-1], -bound, bound))

@@ -183,7 +183,8 @@ class RidgeSteps(Method):
         answers = _followed(fitted, model.outputs, gradients)
         mean, encode = fitted.next_point(*answers), targets.scale * geometry.to_encoded
         covariance = encode @ fitted.covariance(*answers) @ encode.T
-        covariance = np.kron(covariance + 1e-12 * np.eye(len(covariance)), np.eye(model.outputs))
+        each = np.eye(model.outputs)
+        covariance = np.asarray(np.kron(covariance + 1e-12 * np.eye(len(covariance)), each), np.float64)
         found = encode @ mean
         found[0] += targets.location
         # What scores do not explain of the targets' variance.
