@@ -180,6 +180,12 @@ class Certificate:
         known = {"evidence": self.evidence.word, "reason": self.reason, "reads_private_data": self.reads_private_data}
         return claim | known
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Certificate":
+        """Read the JSON form."""
+        constant, evidence = constant_named(data["constant"]), Evidence.from_word("evidence", data["evidence"])
+        return cls(constant, data["value"], evidence, data["reason"], data["reads_private_data"])
+
 
 # The constants a SPEC.json may certify, each with its direction and range: one list, read by the spec reader, by models
 # (which issue certificates) and by theorems (which use them).
@@ -207,12 +213,8 @@ REGULARISER_SMOOTHNESS = Constant("regulariser.smoothness", _UP, "smoothness of 
 GROWTH_G0 = Constant("gradient_growth.g0", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g0")
 GROWTH_G1 = Constant("gradient_growth.g1", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g1")
 HOELDER_CONSTANT = Constant("hoelder.constant", _UP, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: L")
-HOELDER_EXPONENT = Constant(
-    "hoelder.exponent",
-    _LOW,
-    "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: a",
-    Interval(0.0, 1.0, low_open=True),
-)
+_SHARE = Interval(0.0, 1.0, low_open=True)
+HOELDER_EXPONENT = Constant("hoelder.exponent", _LOW, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: a", _SHARE)
 GROWTH_AT_ZERO = Constant("gradient_growth.at_zero", _UP, "sup |grad f(0, x)|")
 CONVERGENCE_ZETA = Constant("convergence.zeta", _UP, "TV(law_n, posterior) <= zeta * rate^n + bias: zeta")
 CONVERGENCE_RATE = Constant(
@@ -303,16 +305,7 @@ class Bound:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Bound":
         """Read the JSON form."""
-        certificates = tuple(
-            Certificate(
-                constant_named(item["constant"]),
-                item["value"],
-                Evidence.from_word("evidence", item["evidence"]),
-                item["reason"],
-                item["reads_private_data"],
-            )
-            for item in data["certificates"]
-        )
+        certificates = tuple(map(Certificate.from_dict, data["certificates"]))
         guarantee, citation = guarantee_from_dict(data["guarantee"]), data["citation"]
         claim = Relation(data["relation"]), View(data["view"]), certificates, data["theorem"]
         return cls(guarantee, *claim, Citation(citation["key"], citation["locator"]), Status(data["status"]))
