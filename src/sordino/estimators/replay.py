@@ -28,7 +28,7 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient, RepeatAndSelect, Spec
 from sordino.core.validate import InputError, SordinoError, instance_of
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
-from sordino.fitting.declaration import declared_columns
+from sordino.fitting.declaration import Declaration, EncodedRows, declared_columns
 from sordino.fitting.fit import fit, table_rows
 from sordino.fitting.methods import Plan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
@@ -108,7 +108,12 @@ class _RefusingLedger(Ledger):
 def debit_faults(release: StoredRelease, problem: FitProblem, plan: Plan, table: Cells) -> list[str]:
     """What contradicts that a fit debits a ledger for the run that it makes, and reads no row before or if refused."""
     ledger, read = _RefusingLedger(), []
-    given = replace(table_rows(problem.schema, problem.task, problem.relation, table, None), read=read.append)
+
+    def refused(declaration: Declaration) -> EncodedRows:
+        read.append(declaration)
+        raise InputError("An audit of a debit reads no row.")
+
+    given = replace(table_rows(problem.schema, problem.task, problem.relation, table, None), read=refused)
     with warnings.catch_warnings(), suppress(SordinoError):
         warnings.simplefilter("ignore")
         fit(problem, given, plan.method.name, ledger, Sources(None))
