@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sordino.cli import library
-from sordino.cli.shared import (
-    AsJson,
-    among,
-    asked_at,
-    check_ending,
-    command,
-    json_text,
-    warn_of_open_scheduler,
-    write_text,
-)
+from sordino.cli import library, shared
 from sordino.core.spec import FileDataset, Spec, read_spec
 from sordino.core.spec.document import parse, read_text
 from sordino.core.validate import InputError, printable
@@ -54,7 +44,7 @@ def _methods() -> tuple[str, ...]:
     return *library.method_names(), REPLAY
 
 
-@command(
+@shared.command(
     "audit",
     "Find a lower bound on the privacy loss of a run.",
     "sordino audit release",
@@ -68,7 +58,7 @@ def _methods() -> tuple[str, ...]:
 )
 def audit(
     path: Annotated[Path, Argument(metavar=_TARGET, help="Release folder, description of a run, or claimed code.")],
-    method: Annotated[str | None, Option(help=_METHODS, autocompletion=among(_methods))] = None,
+    method: Annotated[str | None, Option(help=_METHODS, autocompletion=shared.among(_methods))] = None,
     models: Annotated[int, Option(help="How many models an audit may train in total.")] = 1000,
     delta: Annotated[float | None, Option(help="Delta in (0, 1); overrides the spec's.")] = None,
     confidence: Annotated[float | None, Option(help="Default: 0.95; 0.999 for a claim, 0.9999 for a replay.")] = None,
@@ -84,7 +74,7 @@ def audit(
     python: Annotated[str | None, Option(metavar="PATH", help="With --claim: the interpreter of the callable.")] = None,
     script: Annotated[Path | None, Option(metavar="PATH.py", help="With --claim: write a counterexample here.")] = None,
     model: Annotated[str | None, Option(metavar="MODULE:NAME", help="The model behind a `sordino.fit`.")] = None,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Compute a lower bound on the privacy loss of a described run, and compare it with the certificate.
 
@@ -111,7 +101,7 @@ def audit(
         )
         _hunt(str(path), claim, options, script, out, as_json)
         return
-    check_ending("--plot", plot, ".svg")
+    shared.check_ending("--plot", plot, ".svg")
     spec, document = described(path)
     # A folder of another program may hold a spec alone. A release is read whole, and once.
     release = library.stored_at(path) if {"bound", "settings"} & document.keys() else None
@@ -139,7 +129,7 @@ def audit(
             words, code, violated = _tested(replayed)
         method = "exact" if spec.instance is None else library.usual_method(spec)
     elsewhere = cluster is not None or keep is not None
-    asked, delta = asked_at(spec, delta)
+    asked, delta = shared.asked_at(spec, delta)
     options = library.AuditOptions(
         delta=delta,
         confidence=0.95 if confidence is None else confidence,
@@ -156,7 +146,7 @@ def audit(
     for title, why in contradicted:
         words += "\n\n" + typer.style(printable(title), fg="red", bold=True) + printable(f" {why}")
     if plot is not None:
-        write_text(plot, library.trade_off_figure(lower, bound))
+        shared.write_text(plot, library.trade_off_figure(lower, bound))
         words += f"\n\nTrade-off curves: {printable(str(plot))}"
     violated |= library.verdict(bound, lower).kind is library.VerdictKind.VIOLATED
     _finish(answer, words, out, as_json, violated=violated)
@@ -181,9 +171,9 @@ def _tested(replayed: "Callable[[], Implementation]") -> tuple[str, dict[str, An
 
 def _finish(answer: dict[str, Any], words: str, out: Path | None, as_json: bool, *, violated: bool) -> None:
     """Write the answer where it is kept, print it for a machine or a person, and end with 4 where it is a violation."""
-    text = json_text(answer)
+    text = shared.json_text(answer)
     if out is not None:
-        write_text(out, text + "\n")
+        shared.write_text(out, text + "\n")
     typer.echo(text if as_json else words)
     if violated:
         raise typer.Exit(VIOLATED)
@@ -234,7 +224,7 @@ def _hunt(
 
     report = library.hunt(target, claim, options)
     if script is not None and report.violated:
-        write_text(script, report.script)
+        shared.write_text(script, report.script)
     words = [report.sentence]
     if report.violated:
         where = "" if script is None else f" It is in {printable(str(script))}."
@@ -254,7 +244,7 @@ def _fit_elsewhere(
 
     options = None if cluster is None else library.ClusterOptions(cluster, workers=workers)
     if options is not None and not options.authenticated:
-        warn_of_open_scheduler()
+        shared.warn_of_open_scheduler()
     return library.FitOnCluster(options, keep)
 
 

@@ -5,19 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from sordino.cli import library
-from sordino.cli.shared import (
-    AsJson,
-    SpecPath,
-    TargetDelta,
-    among,
-    answer,
-    asked_at,
-    check_ending,
-    command,
-    progress,
-    write_text,
-)
+from sordino.cli import library, shared
 from sordino.core.spec import read_spec
 
 if TYPE_CHECKING:
@@ -25,26 +13,26 @@ if TYPE_CHECKING:
     from sordino.report.steps import Crossing
 
 
-@command(
+@shared.command(
     "certify",
     "Bound the privacy loss of a described run.",
     "sordino certify spec.json --delta 1e-5",
     "sordino certify spec.json --plot steps.svg",
 )
 def certify(
-    spec_path: SpecPath,
-    delta: TargetDelta = None,
+    spec_path: shared.SpecPath,
+    delta: shared.TargetDelta = None,
     plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw epsilon against steps here.")] = None,
     everything: Annotated[bool, Option("--all", help="Also list theorems about other runs, with the reasons.")] = False,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Bound the privacy loss of a described run with every theorem that applies; the tightest wins.
 
     No data are read. Near misses are theorems that would apply with another constant or assumption. If no theorem gives
     a finite epsilon, the command says so and still exits with code 0; with --json the tightest is then null.
     """
-    check_ending("--plot", plot, ".svg")
-    spec, delta = asked_at(read_spec(spec_path), delta)
+    shared.check_ending("--plot", plot, ".svg")
+    spec, delta = shared.asked_at(read_spec(spec_path), delta)
     explanation = library.explain(spec, delta)
     crossings = None if plot is None else _plotted(explanation, plot)
     lines = str(explanation).split("\n")
@@ -55,15 +43,15 @@ def certify(
     value = library.as_json(explanation) if as_json else {}
     if crossings is not None:
         value["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
-    answer(as_json, value, *lines)
+    shared.answer(as_json, value, *lines)
 
 
 def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     """Draw the figure, with a progress bar where a person is looking, and return where the tightest theorem changes."""
-    with progress(library.POINTS) as begin:
+    with shared.progress(library.POINTS) as begin:
         begin("epsilon against steps")
         curves = library.steps_curves(explanation.spec, explanation.delta, lambda *_: begin("epsilon against steps"))
-    write_text(path, library.steps_figure(curves))
+    shared.write_text(path, library.steps_figure(curves))
     return curves.crossings
 
 
@@ -72,31 +60,31 @@ def _knobs() -> tuple[str, ...]:
     return tuple(library.KNOBS)
 
 
-@command(
+@shared.command(
     "calibrate",
     "Change one number of a run to meet (epsilon, delta).",
     "sordino calibrate spec.json --epsilon 1 --delta 1e-5 --out calibrated.json",
     "sordino calibrate spec.json --epsilon 1 --over steps",
 )
 def calibrate(
-    spec_path: SpecPath,
+    spec_path: shared.SpecPath,
     epsilon: Annotated[float, Option(help="Target epsilon; 0 asks for a total variation of at most delta.")],
-    delta: TargetDelta = None,
+    delta: shared.TargetDelta = None,
     over: Annotated[
-        str, Option(help="What to change: noise, steps, batch or clip.", autocompletion=among(_knobs))
+        str, Option(help="What to change: noise, steps, batch or clip.", autocompletion=shared.among(_knobs))
     ] = "noise",
     output: Annotated[Path | None, Option("--out", "--output", help="Write the calibrated SPEC.json here.")] = None,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Change one number of a run until its tightest bound meets (epsilon, delta).
 
     Sordino finds the least noise, the most steps, the smallest batch of a chain, or the largest batch of rounds.
     """
-    spec, delta = asked_at(read_spec(spec_path), delta)
+    spec, delta = shared.asked_at(read_spec(spec_path), delta)
     found = library.calibrate(spec, epsilon, delta, over)
     if output is not None:
-        write_text(output, found.spec.to_json())
+        shared.write_text(output, found.spec.to_json())
     target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}
     what = {"over": found.knob, "value": found.value, "target": target, "spec": found.spec.to_dict()}
     text = f"{found.knob} = {found.value!r} meets epsilon {found.target_epsilon:g}\n\n{found.explanation}"
-    answer(as_json, what | {"certificate": library.as_json(found.explanation)}, *text.split("\n"))
+    shared.answer(as_json, what | {"certificate": library.as_json(found.explanation)}, *text.split("\n"))

@@ -5,26 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from sordino.cli import library
-from sordino.cli.shared import (
-    AsJson,
-    Delta,
-    EngineWord,
-    LedgerFile,
-    Level,
-    OutFolder,
-    PrivateRows,
-    RelationWord,
-    SchemaFile,
-    Seed,
-    answer,
-    charged_json,
-    charged_lines,
-    check_out,
-    command,
-    group,
-    write_text,
-)
+from sordino.cli import library, shared
 from sordino.core.validate import InputError
 
 _QUESTIONS = (
@@ -34,7 +15,7 @@ _QUESTIONS = (
 _PrivateFile = Annotated[Path, Argument(metavar="DATA", help="CSV or Parquet file with private rows.")]
 
 
-@command(
+@shared.command(
     "check",
     "Calibration and residuals of a release, on private rows (charged) or public ones (free).",
     "sordino explore check release patients.csv --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger --out check",
@@ -46,12 +27,12 @@ def check(
     public: Annotated[bool, Option("--public", help="The rows are public: exact, and nothing is charged.")] = False,
     epsilon: Annotated[float | None, Option(help="Private rows only: epsilon of the check, > 0.")] = None,
     delta: Annotated[float | None, Option(help="Private rows only: delta in (0, 1).")] = None,
-    ledger: LedgerFile = None,
+    ledger: shared.LedgerFile = None,
     out: Annotated[Path | None, Option(help="Private rows only: release folder to make.")] = None,
     bands: Annotated[int, Option(help="Number of prediction bands, 2 to 50.")] = 8,
-    level: Level = 0.95,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    level: shared.Level = 0.95,
+    seed: shared.Seed = None,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Compare the predictions of a release with rows, band by band.
 
@@ -60,7 +41,7 @@ def check(
     release. On public rows it is exact. Predictions are those at the posterior's mean coefficients.
     """
     if out is not None:
-        check_out(out)
+        shared.check_out(out)
     if not public and out is None:
         raise InputError("A check of private rows needs `--out`, the release folder to make.")
 
@@ -71,12 +52,12 @@ def check(
     text, charged = str(found).splitlines(), {"release": None}
     if out is not None and found.release is not None:
         library.write_release(out, found.release)
-        text += ["", *charged_lines(found.release, out)]
-        charged = charged_json(found.release, out)
-    answer(as_json, charged | found.as_dict(), *text)
+        text += ["", *shared.charged_lines(found.release, out)]
+        charged = shared.charged_json(found.release, out)
+    shared.answer(as_json, charged | found.as_dict(), *text)
 
 
-@command(
+@shared.command(
     "compare",
     "Compare released models on private rows, for one charge.",
     "sordino explore compare patients.csv small large --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger "
@@ -86,19 +67,19 @@ def compare(
     data: _PrivateFile,
     releases: Annotated[list[Path], Argument(metavar="RELEASE...", help="Release folders, two or more.")],
     epsilon: Annotated[float, Option(help="Epsilon of the comparison, > 0.")],
-    delta: Delta,
-    out: OutFolder,
-    ledger: LedgerFile = None,
-    level: Level = 0.95,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    delta: shared.Delta,
+    out: shared.OutFolder,
+    ledger: shared.LedgerFile = None,
+    level: shared.Level = 0.95,
+    seed: shared.Seed = None,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Compare released models by their loss on private rows.
 
     All losses together are one noised sum, charged before a row is read, under the relation of the releases.
     Differences from the first model have an interval about the table itself, and one for records like these.
     """
-    check_out(out)
+    shared.check_out(out)
     if len({str(one) for one in releases}) < len(releases):
         raise InputError("A release is named twice. Name each once.")
 
@@ -108,11 +89,11 @@ def compare(
         given, str(data), epsilon=epsilon, delta=delta, ledger=ledger, level=level, random_state=seed
     )
     library.write_release(out, found.release)
-    text = (*str(found).splitlines(), "", *charged_lines(found.release, out))
-    answer(as_json, charged_json(found.release, out) | found.as_dict(), *text)
+    text = (*str(found).splitlines(), "", *shared.charged_lines(found.release, out))
+    shared.answer(as_json, shared.charged_json(found.release, out) | found.as_dict(), *text)
 
 
-@command(
+@shared.command(
     "choose",
     "Choose among models by their loss on private rows, for one charge.",
     "sordino explore choose logistic patients.csv --candidate 'ill ~ age' --candidate 'ill ~ age + ward' "
@@ -121,17 +102,17 @@ def compare(
 def choose(
     model: Annotated[str, Argument(metavar="MODEL", help="A regression; an unknown word is answered with the list.")],
     data: _PrivateFile,
-    schema: SchemaFile,
+    schema: shared.SchemaFile,
     epsilon: Annotated[float, Option(help="Epsilon of the choice and the resulting fit, > 0.")],
-    delta: Delta,
-    relation: RelationWord,
-    out: OutFolder,
+    delta: shared.Delta,
+    relation: shared.RelationWord,
+    out: shared.OutFolder,
     candidate: Annotated[list[str] | None, Option(metavar="FORMULA", help="Such as 'ill ~ age'; repeat it.")] = None,
     effect_scale: Annotated[list[float] | None, Option(help="Try each with this effect size; repeat it.")] = None,
     trials: Annotated[float | None, Option(help="Expected number of trials. Default: eight per candidate.")] = None,
-    ledger: LedgerFile = None,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    ledger: shared.LedgerFile = None,
+    seed: shared.Seed = None,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Choose among models, or settings of one, by their loss on private rows, and keep the best fit.
 
@@ -140,7 +121,7 @@ def choose(
     before a row is read. Trials get less of the budget than a single fit would. Intervals ignore the choice. The
     running time reveals something about the number of trials: keep it to yourself.
     """
-    check_out(out)
+    shared.check_out(out)
     if not candidate and not effect_scale:
         raise InputError("Give `--candidate` or `--effect-scale`: what to choose from.")
 
@@ -158,19 +139,19 @@ def choose(
     found = library.choose(model, str(data), given, schema=schema, trials=trials, random_state=seed, **spent)
     library.write_release(out, found.release)
     chosen = found.release.settings[library.CHOSEN]
-    answer(
+    shared.answer(
         as_json,
-        charged_json(found.release, out) | dict(chosen),
+        shared.charged_json(found.release, out) | dict(chosen),
         f"chosen    {found.name}",
         f"loss      {found.loss:.4g} of 1 on average, noise {chosen['loss_noise']:.2g}",
         f"trials    {chosen['expected_trials']:.3g} expected; a candidate is never drawn with a chance of "
         f"{100 * chosen['chance_of_no_trial']:.1f} %",
-        *charged_lines(found.release, out),
+        *shared.charged_lines(found.release, out),
         f"read it   sordino show {out}",
     )
 
 
-@command(
+@shared.command(
     "look",
     "Private summary statistics of a table, for one charge.",
     "sordino look patients.csv --ask 'bounds: days' --records 600 --epsilon 0.1 --delta 1e-6 --relation replace-one "
@@ -179,20 +160,20 @@ def choose(
     "--delta 1e-6 --relation replace-one --ledger clinic.ledger --out look",
 )
 def look(
-    data: PrivateRows,
+    data: shared.PrivateRows,
     ask: Annotated[list[str], Option(metavar="QUESTION", help=_QUESTIONS)],
     epsilon: Annotated[float, Option(help="Epsilon of the whole list, > 0.")],
-    delta: Delta,
-    relation: RelationWord,
-    out: OutFolder,
+    delta: shared.Delta,
+    relation: shared.RelationWord,
+    out: shared.OutFolder,
     schema: Annotated[Path | None, Option(help="Public schema file; not needed if you ask only for bounds.")] = None,
     records: Annotated[int | None, Option(help="Number of records, if there is no schema.")] = None,
-    ledger: LedgerFile = None,
-    level: Level = 0.95,
+    ledger: shared.LedgerFile = None,
+    level: shared.Level = 0.95,
     lines: Annotated[Path | None, Option(help="Write suggested bounds here, for `schema new --declare`.")] = None,
-    seed: Seed = None,
-    engine: EngineWord = None,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    engine: shared.EngineWord = None,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Answer a list of questions about a private table with noise, for one charge.
 
@@ -202,7 +183,7 @@ def look(
     declares a unit, each unit counts once, spread over its records. Bounds that a look suggests are charged, not
     private: they may go into a schema.
     """
-    check_out(out)
+    shared.check_out(out)
 
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
     how = {"level": level, "random_state": seed, "engine": engine}
@@ -210,10 +191,10 @@ def look(
     release = found.release
     library.write_release(out, release)
     if lines is not None:
-        write_text(lines, "".join(f"{line}\n" for line in found.lines()))
+        shared.write_text(lines, "".join(f"{line}\n" for line in found.lines()))
     own = {"level": level, "answers": release.settings["answers"], "lines": list(found.lines())}
-    text = (*str(found).splitlines(), "", *charged_lines(release, out))
-    answer(as_json, charged_json(release, out) | own, *text)
+    text = (*str(found).splitlines(), "", *shared.charged_lines(release, out))
+    shared.answer(as_json, shared.charged_json(release, out) | own, *text)
 
 
-app = group("Check a fit, compare fits, or choose among models, privately.", check, compare, choose)
+app = shared.group("Check a fit, compare fits, or choose among models, privately.", check, compare, choose)

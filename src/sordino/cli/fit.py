@@ -10,27 +10,6 @@ import typer
 from typer import Argument, Option
 
 from sordino.cli import library, shared
-from sordino.cli.shared import (
-    AsJson,
-    Delta,
-    EngineWord,
-    LedgerFile,
-    OutFolder,
-    PrivateRows,
-    RelationWord,
-    SchemaFile,
-    Seed,
-    among,
-    answer,
-    charged_json,
-    charged_lines,
-    check_ending,
-    check_out,
-    command,
-    progress,
-    with_options,
-    write_text,
-)
 from sordino.cli.sign import PassphraseFile, signing_key
 from sordino.core.bound import floating_point_answer
 from sordino.core.validate import OPEN_UNIT, InputError, number, one_of, printable, refuse
@@ -56,34 +35,34 @@ _EFFECT = (
 )
 
 
-@command(
+@shared.command(
     "fit",
     "Fit a private model to a CSV or Parquet file.",
     "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
     "--ledger clinic.ledger --out release",
 )
-@with_options(OPTIONS.values())
+@shared.with_options(OPTIONS.values())
 def fit(
     model: Annotated[
-        str, Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=among(lambda: MODELS))
+        str, Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=shared.among(lambda: MODELS))
     ],
-    data: PrivateRows,
-    schema: SchemaFile,
+    data: shared.PrivateRows,
+    schema: shared.SchemaFile,
     epsilon: Annotated[float, Option(help="Epsilon of this fit, > 0.")],
-    delta: Delta,
-    relation: RelationWord,
-    out: OutFolder,
+    delta: shared.Delta,
+    relation: shared.RelationWord,
+    out: shared.OutFolder,
     method: Annotated[str, Option(help=_METHOD)] = "auto",
     or_constant: Annotated[bool, Option("--or-constant", help="Learn a constant if the budget is too small.")] = False,
     formula: Annotated[str | None, Option(help="Such as 'ill ~ age + ward + age:ward'. Default: all columns.")] = None,
-    ledger: LedgerFile = None,
+    ledger: shared.LedgerFile = None,
     key: Annotated[Path | None, Option(metavar="KEY", help="Private key to sign the release with.")] = None,
     passphrase_file: PassphraseFile = None,
-    engine: EngineWord = None,
+    engine: shared.EngineWord = None,
     keep: Annotated[Path | None, Option(metavar="FILE", help=_KEEP)] = None,
     whole_units: Annotated[bool, Option("--whole-units", help="Declare that no unit has rows in two files.")] = False,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    as_json: shared.AsJson = False,
     settings: Any = None,
 ) -> None:
     """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
@@ -97,7 +76,7 @@ def fit(
     """
     one_of("MODEL", model, MODELS)
     if keep is None or not keep.exists():
-        check_out(out)
+        shared.check_out(out)
     # Read before anything is spent.
     signer = None if key is None else signing_key(key, passphrase_file)
     task, fixed = MODELS[model]
@@ -120,7 +99,9 @@ def fit(
         raise InputError(f"`{alone}` needs `--engine`.")
     settings |= {"ledger": ledger, "seed": seed, "store": partial(_stored, out, signer, keep)}
     release = _fitted(model, data, schema, settings, formula)
-    answer(as_json, _answer(release, out) if as_json else None, *(() if as_json else _lines(release, out, ledger)))
+    shared.answer(
+        as_json, _answer(release, out) if as_json else None, *(() if as_json else _lines(release, out, ledger))
+    )
 
 
 def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
@@ -134,7 +115,7 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
     with warnings.catch_warnings(record=True) as caught:
         for category in shown:
             warnings.simplefilter("always", category)
-        with progress(len(library.STAGES)) as begin:
+        with shared.progress(len(library.STAGES)) as begin:
             release = library.fit_table(
                 model, data, schema=declared, begin=lambda stage: begin(f"{model}: {stage}"), **settings
             )
@@ -163,7 +144,7 @@ def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
 
-    return charged_json(release, out) | {
+    return shared.charged_json(release, out) | {
         "task": release.settings["task"],
         "method": release.settings["method"],
         "view": release.spec.view.value,
@@ -181,7 +162,7 @@ def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str
         *release.cautions[:1],
         *([*library.text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
         f"fit       {release.settings['task']} by {release.settings['method']}",
-        *charged_lines(release, out, f", {release.spec.view.value} ({bound.theorem}: {bound.citation})"),
+        *shared.charged_lines(release, out, f", {release.spec.view.value} ({bound.theorem}: {bound.citation})"),
         f"floating  {floating['evidence']}: {floating['reason']}",
         f"read it   sordino show {out}; hand it over: sordino report {out}"
         + ("" if ledger is None else f" --ledger {ledger}"),
@@ -191,27 +172,27 @@ def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str
 REGRESSIONS = tuple(word for word, (task, _) in MODELS.items() if task.linear)
 
 
-@command(
+@shared.command(
     "plan",
     "Expected widths and power; reads no row, spends nothing.",
     "sordino plan logistic --schema schema.json --records 5000 --epsilon 1 --delta 1e-6 --relation replace-one",
     "sordino plan linear --schema schema.json --epsilon 1 --delta 1e-6 --relation add-remove "
     "--effect treated=2.5 --width treated=1",
 )
-@with_options({one.name: one for word in REGRESSIONS for one in MODELS[word][0].options}.values())
+@shared.with_options({one.name: one for word in REGRESSIONS for one in MODELS[word][0].options}.values())
 def plan(
     model: Annotated[str, Argument(metavar="MODEL", help=f"One of {', '.join(REGRESSIONS)}.")],
-    schema: SchemaFile,
+    schema: shared.SchemaFile,
     epsilon: Annotated[float, Option(help="Epsilon of the fit, > 0.")],
-    delta: Delta,
-    relation: RelationWord,
+    delta: shared.Delta,
+    relation: shared.RelationWord,
     records: Annotated[int | None, Option(help="Number of records or units. Default: the schema's number.")] = None,
     effect: Annotated[list[str] | None, Option(help=_EFFECT)] = None,
     width: Annotated[list[str] | None, Option(help="Like --effect: the epsilon for an interval of this width.")] = None,
     power: Annotated[float, Option(help="Power for the minimum detectable effect.")] = 0.8,
     level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
     plot: Annotated[Path | None, Option(help="Write the curve over epsilon here, as SVG.")] = None,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
     settings: Any = None,
 ) -> None:
     """Predict the precision of a private regression: standard errors, widths, power, and a curve over epsilon.
@@ -222,15 +203,15 @@ def plan(
     one_of("MODEL", model, REGRESSIONS)
     number("power", power, OPEN_UNIT)
     number("level", level, OPEN_UNIT)
-    check_ending("--plot", plot, ".svg")
+    shared.check_ending("--plot", plot, ".svg")
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
 
     budget = {"records": records, "epsilon": epsilon, "delta": delta, "relation": relation}
     made = library.plan(model, schema, **budget, **settings, level=level, effect=effects, width=widths, power=power)
     if plot is not None:
-        write_text(plot, library.widths_figure(made))
+        shared.write_text(plot, library.widths_figure(made))
     drawn = () if plot is None else ("", f"curve: {plot}")
-    answer(as_json, made.as_dict() | {"plot": shared.optional_text(plot)}, *str(made).split("\n"), *drawn)
+    shared.answer(as_json, made.as_dict() | {"plot": shared.optional_text(plot)}, *str(made).split("\n"), *drawn)
 
 
 def _by_column(option: str, given: list[str] | None) -> dict[str, float] | float | None:

@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sordino.cli import library
-from sordino.cli.shared import (
-    AsJson,
-    ReleaseFolder,
-    answer,
-    check_ending,
-    command,
-    finite,
-    json_text,
-    optional_text,
-    progress,
-    write_text,
-)
+from sordino.cli import library, shared
 from sordino.core.results import FORMATS, MOST_ROWS
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_of, printable, refuse, whole_number
 
@@ -27,7 +15,7 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
 
 
-@command(
+@shared.command(
     "show",
     "Show coefficients, margins or answers, with intervals; costs no budget.",
     "sordino show release",
@@ -38,7 +26,7 @@ if TYPE_CHECKING:
     "sordino show release --plot forest.svg --json",
 )
 def show(
-    release: ReleaseFolder,
+    release: shared.ReleaseFolder,
     level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
     contrast: Annotated[list[str] | None, Option(help="A sum of coefficients, age=1,dose=-1; repeat it.")] = None,
     wald: Annotated[list[str] | None, Option(help="Names age,dose: the test that all are 0; repeat it.")] = None,
@@ -55,7 +43,7 @@ def show(
         str | None, Option(help=f"One of {', '.join(FORMATS)}; absent: text.")
     ] = None,
     out: Annotated[Path | None, Option(help="Write the answer here instead of to stdout.")] = None,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Show a release in the units of the table.
 
@@ -65,7 +53,7 @@ def show(
     in the units of the target. The command reads the folder and no private row, and costs no budget.
     """
     number("level", level, OPEN_UNIT)
-    check_ending("--plot", plot, ".svg")
+    shared.check_ending("--plot", plot, ".svg")
     form = "json" if as_json else one_of("--format", format or "text", FORMATS)
     if as_json and format not in (None, "json"):
         raise InputError(f"`--json` cannot be combined with `--format {format}`.")
@@ -111,7 +99,7 @@ def _answer(answer: dict[str, Any], shown: "Result", form: str, out: Path | None
     if form == "text":
         text = shown.text(MOST_ROWS if out is None else None) + more
     else:
-        text = json_text(answer) if form == "json" else shown.to(form)
+        text = shared.json_text(answer) if form == "json" else shown.to(form)
     _print(text.rstrip("\n") + "\n", out)
 
 
@@ -119,7 +107,7 @@ def _print(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    write_text(out, text)
+    shared.write_text(out, text)
     typer.echo(printable(f"written: {out}"))
 
 
@@ -136,7 +124,7 @@ def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
 
     table = {name: values.tolist() for name, values in library.named_draws(stored, draws, seed).items()}
-    _print(json_text(table) + "\n" if form == "json" else library.as_csv(table), out)
+    _print(shared.json_text(table) + "\n" if form == "json" else library.as_csv(table), out)
 
 
 def _coefficients(
@@ -162,16 +150,16 @@ def _coefficients(
         if not found.tested or not library.forest_rows(found.lines, ratio=False):
             raise InputError("`--plot` needs a release with intervals; this one has none. Omit `--plot`.")
         target = None if stored.schema is None or stored.schema.target is None else stored.schema.target.name
-        write_text(plot, library.forest_figure(found, target or ""))
+        shared.write_text(plot, library.forest_figure(found, target or ""))
     extra = {"contrasts": [one.as_dict() for one in sums], "wald": [one.as_dict() for one in tests]}
-    answer = {"release": str(folder)} | found.as_dict() | extra | {"plot": optional_text(plot)}
+    answer = {"release": str(folder)} | found.as_dict() | extra | {"plot": shared.optional_text(plot)}
     more = "\n\n" + library.lines_as_text(found, sums) if sums else ""
     more += "".join(f"\n\n{one}" for one in tests)
     more += f"\n\nforest plot: {printable(str(plot))}" if plot is not None else ""
     _answer(answer, found, form, out, more)
 
 
-@command(
+@shared.command(
     "report",
     "Write an HTML page about releases, to hand over.",
     "sordino report release",
@@ -183,7 +171,7 @@ def report(
     audit: Annotated[Path | None, Option(help="Output of `sordino audit --json`. Default: RELEASE/audit.json.")] = None,
     ledger: Annotated[Path | None, Option(help="Ledger that was charged, to compare with.")] = None,
     out: Annotated[Path, Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Write one self-contained page that opens offline in any browser.
 
@@ -192,12 +180,12 @@ def report(
     certificate or plan, a changed file, an invalid signature, an audit above the certificate or, with --ledger, a
     charge that differs.
     """
-    check_ending("--out", out, ".html", ".htm")
+    shared.check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:
         raise InputError(f"`--audit` is for one release; there are {len(releases)}. Put audit.json into each folder.")
 
     account = None if ledger is None else library.Account.of(library.Ledger.at(ledger))
-    with progress(2 * len(releases)) as begin:
+    with shared.progress(2 * len(releases)) as begin:
         subjects = []
         for folder in releases:
             begin(f"certifying {printable(str(folder))} again")
@@ -207,7 +195,7 @@ def report(
     listed = [
         {
             "name": subject.name,
-            "epsilon": finite(subject.epsilon),
+            "epsilon": shared.finite(subject.epsilon),
             "delta": subject.release.delta,
             "may_leave": subject.may_leave,
             "understated": subject.understated,
@@ -218,11 +206,11 @@ def report(
         }
         for subject in subjects
     ]
-    pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
+    pages = {"private": shared.optional_text(written.private), "non_private": shared.optional_text(written.non_private)}
     said = {written.private: "may leave", written.non_private: "NON-PRIVATE, must not leave"}
     lines = [f"{page}: {words}" for page, words in said.items() if page is not None]
     lines += [f"{subject.name}: {subject.unverified}" for subject in subjects if subject.unverified]
-    answer(as_json, pages | {"releases": listed}, *lines)
+    shared.answer(as_json, pages | {"releases": listed}, *lines)
     for subject in subjects:
         if subject.discrepancies:
             raise InputError(f"{subject.name} must not leave: {subject.discrepancy}")

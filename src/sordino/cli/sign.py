@@ -159,13 +159,7 @@ def dossier(
     signed = None if signer is None else signer.fingerprint
     answer(
         as_json,
-        {
-            "dossier": str(out),
-            "page": str(page),
-            "signer": signed,
-            "questions": len(answers),
-            "open": waiting,
-        },
+        {"dossier": str(out), "page": str(page), "signer": signed, "questions": len(answers), "open": waiting},
         f"dossier   {out}, page {page}",
         f"signed    {'NOT: give --key' if signed is None else f'by {signed}'}",
         f"answered  {len(answers) - len(waiting)} of {len(answers)} questions",

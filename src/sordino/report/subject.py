@@ -15,14 +15,7 @@ import numpy as np
 from sordino.accounting.evaluate import Explanation, as_json, explain
 from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, Verdict, VerdictKind, verdict
 from sordino.core import __version__
-from sordino.core.bound import (
-    Bound,
-    Relation,
-    View,
-    floating_point_line,
-    with_floating_point,
-    without_floating_point,
-)
+from sordino.core.bound import Bound, Relation, View, floating_point_line, with_floating_point, without_floating_point
 from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, NoisedSums, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
