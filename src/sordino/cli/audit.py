@@ -30,18 +30,13 @@ REPLAY = "replay"
 VIOLATED = 4
 # How the kinds of releases begin that `sordino.fit` makes of a model of the caller's.
 _CUSTOM = "own-model/"
-
-
 _TARGET = "RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH"
 _METHODS = (
     "exact (reads the description, runs nothing), attack (trains models of it), fleet (many more in one program), "
     "one-run (trains one), one-run-guesses (one, any noise) or replay (runs the code and compares every noised call "
     "with its plan). Absent: fleet for a network, else exact; for a release replay as well."
 )
-
-
-def _methods() -> tuple[str, ...]:
-    return *library.method_names(), REPLAY
+_methods = shared.among(lambda: (*library.method_names(), REPLAY))
 
 
 @shared.command(
@@ -58,7 +53,7 @@ def _methods() -> tuple[str, ...]:
 )
 def audit(
     path: Annotated[Path, Argument(metavar=_TARGET, help="Release folder, description of a run, or claimed code.")],
-    method: Annotated[str | None, Option(help=_METHODS, autocompletion=shared.among(_methods))] = None,
+    method: Annotated[str | None, Option(help=_METHODS, autocompletion=_methods)] = None,
     models: Annotated[int, Option(help="How many models an audit may train in total.")] = 1000,
     delta: Annotated[float | None, Option(help="Delta in (0, 1); overrides the spec's.")] = None,
     confidence: Annotated[float | None, Option(help="Default: 0.95; 0.999 for a claim, 0.9999 for a replay.")] = None,
@@ -113,7 +108,6 @@ def audit(
         seed=secrets.randbits(32) if seed is None else seed,
         seconds=seconds,
     )
-
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("`--method replay` cannot be combined with `--cluster`, `--keep` or `--plot`.")
@@ -141,9 +135,8 @@ def audit(
     bound = library.explain(asked, delta).tightest
     answer = lower.answer(bound, spec.unit) | code
     words = f"{lower.beside(bound, spec.unit)}{words}"
-    if contradicted:
-        answer["contradicted"] = [f"{title} {why}" for title, why in contradicted]
     for title, why in contradicted:
+        answer.setdefault("contradicted", []).append(f"{title} {why}")
         words += "\n\n" + typer.style(printable(title), fg="red", bold=True) + printable(f" {why}")
     if plot is not None:
         shared.write_text(plot, library.trade_off_figure(lower, bound))
@@ -160,13 +153,10 @@ def _tested(replayed: "Callable[[], Implementation]") -> tuple[str, dict[str, An
     try:
         found = replayed()
     except InputError as error:
-        return (
-            f"{title}{printable(f'not replayable: {error}')}",
-            {"implementation": {"not_replayable": str(error)}},
-            False,
-        )
-    code = {"implementation": found.as_json()}
-    return f"{title}{found}", code, found.verdict.kind is library.VerdictKind.VIOLATED
+        words, code = printable(f"not replayable: {error}"), {"not_replayable": str(error)}
+        return f"{title}{words}", {"implementation": code}, False
+    violated = found.verdict.kind is library.VerdictKind.VIOLATED
+    return f"{title}{found}", {"implementation": found.as_json()}, violated
 
 
 def _finish(answer: dict[str, Any], words: str, out: Path | None, as_json: bool, *, violated: bool) -> None:
@@ -221,7 +211,6 @@ def _hunt(
     """Run the code until a counterexample to its claim is found or the time is up."""
     if claim is not None and not claim.lstrip().startswith("{"):
         claim = read_text(Path(claim))
-
     report = library.hunt(target, claim, options)
     if script is not None and report.violated:
         shared.write_text(script, report.script)
@@ -241,7 +230,6 @@ def _fit_elsewhere(
         raise InputError(f"Expected {option} with --method attack or fleet, got {method!r}, which fits no two models.")
     if keep is not None and seed is None:
         raise InputError("`--keep` needs `--seed`: a fresh seed would make other models every time.")
-
     options = None if cluster is None else library.ClusterOptions(cluster, workers=workers)
     if options is not None and not options.authenticated:
         shared.warn_of_open_scheduler()

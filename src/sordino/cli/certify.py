@@ -55,11 +55,6 @@ def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     return curves.crossings
 
 
-def _knobs() -> tuple[str, ...]:
-
-    return tuple(library.KNOBS)
-
-
 @shared.command(
     "calibrate",
     "Change one number of a run to meet (epsilon, delta).",
@@ -71,7 +66,8 @@ def calibrate(
     epsilon: Annotated[float, Option(help="Target epsilon; 0 asks for a total variation of at most delta.")],
     delta: shared.TargetDelta = None,
     over: Annotated[
-        str, Option(help="What to change: noise, steps, batch or clip.", autocompletion=shared.among(_knobs))
+        str,
+        Option(help="What to change: noise, steps, batch or clip.", autocompletion=shared.among(lambda: library.KNOBS)),
     ] = "noise",
     output: Annotated[Path | None, Option("--out", "--output", help="Write the calibrated SPEC.json here.")] = None,
     as_json: shared.AsJson = False,

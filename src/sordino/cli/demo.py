@@ -1,7 +1,4 @@
-"""`sordino demo`: the main job on public data; `sordino reproduce`: figures and tables of the papers.
-
-The items of `reproduce` are in `papers/` at the root of a checkout, outside the installed package.
-"""
+"""`sordino demo`: the main job on public data; `sordino reproduce`: items in `papers/` of a checkout, not installed."""
 
 import importlib
 import sys
@@ -35,13 +32,13 @@ AUDIT_FILE = "audit.json"
 
 
 def _estimator(name: str, ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
-
     loaded = library.rand_health(name)
     given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "relation": "replace-one", "ledger": ledger}
+    given["random_state"] = seed
     if name == "any-visit":
-        return library.PrivateLogisticRegression(schema=loaded.schema, random_state=seed, **given), loaded.table
+        return library.PrivateLogisticRegression(schema=loaded.schema, **given), loaded.table
     capped = loaded.schema.with_target(library.Target("mdvis", library.Number(0.0, MOST_VISITS)))
-    return library.PrivateRobustRegression(schema=capped, random_state=seed, **given), loaded.table
+    return library.PrivateRobustRegression(schema=capped, **given), loaded.table
 
 
 # What is asked, by the folder of its release.
@@ -107,8 +104,7 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
     if release.protected.group is not None:
         say(f"  {release.protected.group.sentence}")
     done: dict[str, Any] = {"name": name, "method": model.method_, "epsilon": release.epsilon, "delta": DELTA}
-    done |= release.protected.to_dict()
-    done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
+    done |= release.protected.to_dict() | {"theorem": release.bound.theorem, "private": release.private, "audit": None}
     try:
         lower = library.audit(release.spec, "exact", library.AuditOptions(delta=DELTA))
     except InputError as refused:
@@ -116,15 +112,15 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
     else:
         answer = lower.answer(release.bound, release.spec.unit)
         write_text(folder / name / AUDIT_FILE, json_text(answer) + "\n")
-        done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
-        done["audit"]["examined"] = answer["examined"]
-        words = library.VerdictKind(answer["verdict"]["kind"]).words
+        epsilon, kind = answer["lower_bound"]["epsilon"], answer["verdict"]["kind"]
+        done["audit"] = {"epsilon": epsilon, "verdict": kind, "examined": answer["examined"]}
+        words = library.VerdictKind(kind).words
         say(f"  described epsilon >= {show_down(lower.epsilon)} ({words}; the code was not run)")
     for caution in model.cautions_:
         say(f"  {caution}")
     lines = library.summary_of(release)
-    table = library.text_table(lines.header, lines.rows) if lines.lines else ""
     say(f"  method {model.method_}; coefficients in the units of the table")
+    table = library.text_table(lines.header, lines.rows) if lines.lines else ""
     say("\n".join(f"    {line}" for line in table.splitlines()) + "\n")
     return done
 
@@ -183,8 +179,8 @@ def _papers_command() -> Any:
     root = shared.papers_folder()
     if root is None:
         raise InputError(
-            "The installed package has no folder papers/. Get the source tree and run pip install -e "
-            "'.[reproduce]' there."
+            "The installed package has no folder papers/. Get the source tree and run pip install -e '.[reproduce]' "
+            "there."
         )
     if str(root.parent) not in sys.path:
         sys.path.insert(0, str(root.parent))

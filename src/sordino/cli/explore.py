@@ -44,11 +44,9 @@ def check(
         shared.check_out(out)
     if not public and out is None:
         raise InputError("A check of private rows needs `--out`, the release folder to make.")
-
     spent = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
-    found = library.check(
-        library.read_release(release), str(data), public=public, bands=bands, level=level, random_state=seed, **spent
-    )
+    how = {"public": public, "bands": bands, "level": level, "random_state": seed}
+    found = library.check(library.read_release(release), str(data), **how, **spent)
     text, charged = str(found).splitlines(), {"release": None}
     if out is not None and found.release is not None:
         library.write_release(out, found.release)
@@ -82,12 +80,10 @@ def compare(
     shared.check_out(out)
     if len({str(one) for one in releases}) < len(releases):
         raise InputError("A release is named twice. Name each once.")
-
     given = {str(one): library.read_release(one) for one in releases}
     library.existing_table(data)
-    found = library.compare(
-        given, str(data), epsilon=epsilon, delta=delta, ledger=ledger, level=level, random_state=seed
-    )
+    spent = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
+    found = library.compare(given, str(data), **spent, level=level, random_state=seed)
     library.write_release(out, found.release)
     text = (*str(found).splitlines(), "", *shared.charged_lines(found.release, out))
     shared.answer(as_json, shared.charged_json(found.release, out) | found.as_dict(), *text)
@@ -124,7 +120,6 @@ def choose(
     shared.check_out(out)
     if not candidate and not effect_scale:
         raise InputError("Give `--candidate` or `--effect-scale`: what to choose from.")
-
     given = [
         library.Candidate(
             (formula or "all columns") + ("" if scale is None else f" [effect scale {scale:g}]"),
@@ -184,7 +179,6 @@ def look(
     private: they may go into a schema.
     """
     shared.check_out(out)
-
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
     how = {"level": level, "random_state": seed, "engine": engine}
     found = library.look(data, ask, schema=schema, records=records, **spent, **how)

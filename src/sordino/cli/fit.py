@@ -105,12 +105,10 @@ def fit(
 
 
 def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
-
     declared = library.read_schema(schema)
     if formula is not None:
         declared = library.with_formula(declared, formula)
     library.existing_table(data)
-
     shown = (library.BudgetWarning, library.DeltaWarning, library.ContentWarning)
     with warnings.catch_warnings(record=True) as caught:
         for category in shown:
@@ -143,7 +141,6 @@ def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: 
 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
-
     return shared.charged_json(release, out) | {
         "task": release.settings["task"],
         "method": release.settings["method"],
@@ -205,7 +202,6 @@ def plan(
     number("level", level, OPEN_UNIT)
     shared.check_ending("--plot", plot, ".svg")
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
-
     budget = {"records": records, "epsilon": epsilon, "delta": delta, "relation": relation}
     made = library.plan(model, schema, **budget, **settings, level=level, effect=effects, width=widths, power=power)
     if plot is not None:

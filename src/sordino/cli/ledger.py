@@ -103,16 +103,10 @@ def _balance_lines(balance: "Balance") -> tuple[str, ...]:
 
 def _entry_lines(entries: "tuple[Entry, ...]") -> list[str]:
     header = ("entry", "time (UTC)", "theorem", "unit", "epsilon alone")
-    rows = [
-        (
-            str(entry.sequence),
-            entry.time[:16].replace("T", " "),
-            entry.theorem,
-            column_of(entry.spec.unit) or "record",
-            show_up(entry.epsilon),
-        )
-        for entry in entries
-    ]
+    rows = []
+    for entry in entries:
+        time, unit = entry.time[:16].replace("T", " "), column_of(entry.spec.unit) or "record"
+        rows.append((str(entry.sequence), time, entry.theorem, unit, show_up(entry.epsilon)))
     return ["", *text_table(header, rows).split("\n")] if rows else []
 
 

@@ -1,8 +1,4 @@
-"""Entry point: subcommands, and the contract's exit codes.
-
-0 success, 1 failure, 2 bad input, 3 the ledger refuses, 4 an audit contradicts the certificate; 130, as shells have it,
-where Ctrl-C stopped the work.
-"""
+"""Entry point: subcommands, and the exit codes that `shared.EXIT_CODES` lists."""
 
 import gc
 import os
@@ -81,10 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def program() -> NoReturn:
     """`main` as a process of its own, which ends with its exit code whatever the threads of libraries are at.
 
-    A refusal or Ctrl-C may come while compiled programs run. XLA offers no way to stop or to join their threads, and
-    exit handlers of its C++ library free the code that these execute: 3 of 40 processes interrupted in the middle of an
-    audit ended with a segmentation fault instead of code 130. So where work was cut short after JAX was loaded, the
-    process ends without these handlers. Everything promised is on disk by then, and both streams are flushed.
+    XLA cannot stop the threads of compiled programs, and exit handlers of its C++ library free the code that these
+    execute. So where work was cut short after JAX was loaded, the process ends without these handlers.
     """
     code = main()
     if code != 0 and "jax" in sys.modules:

@@ -1,7 +1,4 @@
-"""`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, as CSV or JSON.
-
-With an engine, predictions are computed next to the parts of a table and written in their order.
-"""
+"""`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, in memory or next to the parts."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -79,17 +76,14 @@ class RowsAsText:
     draws: int
 
     def __call__(self, table: Any) -> tuple[str, str]:
-
         found = _table(library.Predictor(self.release), table, self.level, self.draws, None)
         return as_csv({name: [] for name in found}), as_csv(found, header=False)
 
 
 def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
     """Write predictions part by part; how many rows there were."""
-    found = texts_in_parts(
-        predictor.schema, data, engine, predictor.columns_to_read, RowsAsText(predictor.release, level, draws)
-    )
-    rows = 0
+    text, rows = RowsAsText(predictor.release, level, draws), 0
+    found = texts_in_parts(predictor.schema, data, engine, predictor.columns_to_read, text)
 
     def pieces() -> Iterator[bytes]:
         nonlocal rows
@@ -171,8 +165,7 @@ def texts_in_parts(
 ) -> Iterator[tuple[str, str, int]]:
     """For every part, in order, a header, what `text` makes of its rows, and how many there are; each counts once.
 
-    `columns` says which to read, given the names that the table has. `text` makes a header and lines of a table's rows;
-    it is public, so that it can travel.
+    `columns` says which to read, given the names that the table has.
     """
     import sordino.engines  # noqa: F401, PLC0415  registers every engine
 

@@ -53,9 +53,8 @@ def new(
     lines = _lines(data, declare, column)
     charged = {} if bounds is None else _charged(bounds, lines)
     lines += charged.values()
-    whole = ask or bool(lines)
+    whole, names = ask or bool(lines), library.column_names(source)
     if whole:
-        names = library.column_names(source)
         lines += [f"{name}: unit of 8" for name in (unit,) if name and not _has_line(lines, name)]
         if ask:
             lines = asked_lines(names, library.declared_types(source), lines)
@@ -63,17 +62,11 @@ def new(
         schema = replace(schema, file=schema.file or file, charged=tuple(charged) or None)
         text = library.schema_to_text(schema)
     else:
-        names = library.column_names(source)
         kinds = {name: word for name, word in library.declared_types(source).items() if name != unit}
         kinds |= dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
-        text = library.template_text(
-            library.new_schema_template(names, target=target, kinds=kinds, unit=unit, file=file)
-        )
-    if output is None:
-        print_document(text)
-        return
-    write_text(output, text)
-    if as_json:
+        made = library.new_schema_template(names, target=target, kinds=kinds, unit=unit, file=file)
+        text = library.template_text(made)
+    if not _written(text, output) or as_json:
         return
     shown = printable(str(output))
     todo = "written" if whole else "replace every null"
@@ -82,6 +75,15 @@ def new(
         typer.echo(
             f"{printable(str(data))}: read as {file.words}; the schema records this, and you can change it there."
         )
+
+
+def _written(text: str, output: Path | None) -> bool:
+    """Whether a schema went into a file; without one it is printed."""
+    if output is None:
+        print_document(text)
+    else:
+        write_text(output, text)
+    return output is not None
 
 
 def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: str | None) -> "Dialect | None":
@@ -100,7 +102,6 @@ def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: st
 
 
 def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[str]:
-
     if declare is not None and declare.suffix.lower() in (".json", data.suffix.lower()):
         raise InputError(f"`--declare` needs a text file of lines, not {str(declare)!r}. See --help.")
     text = "" if declare is None else library.read_text(library.existing_file(declare))
@@ -144,7 +145,6 @@ def asked_lines(
 
 
 def _line(name: str, sign: str, text: str) -> str:
-
     line = f"{name} {sign} {text}" if sign == "=" else f"{name}{sign} {text}"
     library.check_line(line)
     return line
@@ -176,13 +176,8 @@ def impute(
     an answer in the look keep their rule.
     """
     made = library.imputed(library.read_schema(schema), library.read_release(release))
-    text = library.schema_to_text(made)
-    if output is None:
-        print_document(text)
-        return
-    write_text(output, text)
-    if not as_json:
-        named = ", ".join(name for name in made.charged or ())
+    if _written(library.schema_to_text(made), output) and not as_json:
+        named = ", ".join(made.charged or ())
         typer.echo(printable(f"{output}: missing cells of {named} count as what the look found"))
 
 
@@ -212,9 +207,8 @@ def check(
     except InputError as error:
         findings = _unfinished(schema, error)
     else:
-        findings = schema_findings(
-            declared, None if data is None else library.read_table(declared.source(data)), related
-        )
+        table = None if data is None else library.read_table(declared.source(data))
+        findings = schema_findings(declared, table, related)
     lines = []
     for finding in findings:
         where = f" ({finding.column})" if finding.column else ""
@@ -223,8 +217,7 @@ def check(
     if not any(finding.level in {"error", "warning"} for finding in findings):
         lines.append("The schema is complete." if data is None else "The schema and the table fit together.")
     answer(as_json, [asdict(finding) for finding in findings], *lines)
-    errors = sum(finding.level == "error" for finding in findings)
-    if errors:
+    if errors := sum(finding.level == "error" for finding in findings):
         raise InputError(f"The schema and the table do not fit together: {errors} error(s). See the findings.")
 
 
@@ -236,9 +229,8 @@ def _unfinished(schema: Path, error: InputError) -> "tuple[SchemaFinding, ...]":
         raise error from None
     if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
         raise error
-    found = tuple(
-        library.SchemaFinding("error", text, name) for name, text in library.mistakes_by_column(error, document)
-    )
+    mistakes = library.mistakes_by_column(error, document)
+    found = tuple(library.SchemaFinding("error", text, name) for name, text in mistakes)
     if not any(finding.column for finding in found):
         raise error
     return found

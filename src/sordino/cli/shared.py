@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import update_wrapper
 from inspect import Parameter, signature
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -164,11 +165,7 @@ Begin = Callable[[str], None]
 
 @contextmanager
 def progress(pieces: int) -> Iterator[Begin]:
-    """A function to call with the name of each piece of work as it begins; it shows the name beside a bar on stderr.
-
-    The bar shows the pieces that are done, where a person is looking and nowhere else. Of one piece nobody knows how
-    much is done, so the bar only shows that work goes on.
-    """
+    """A function to call with the name of each piece of work as it begins; shown beside a bar, at a terminal only."""
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
@@ -176,15 +173,8 @@ def progress(pieces: int) -> Iterator[Begin]:
     # Names come from outside, so none of them is read as markup.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=pieces if pieces > 1 else None)
-        begun = 0
-
-        def begin(name: str) -> None:
-            nonlocal begun
-            bar.update(task, description=printable(name), completed=begun)
-            begun += 1
-
-        yield begin
+        task, begun = bar.add_task("", total=pieces if pieces > 1 else None), count()
+        yield lambda name: bar.update(task, description=printable(name), completed=next(begun))
 
 
 def among(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -217,8 +207,6 @@ _ENGINES = (
     "Where to compute: memory (the default), streamed, tls://HOST:PORT or dask://HOST:PORT (a Dask scheduler), or "
     "spark://HOST:PORT. All but memory read the table in parts and fit by bounded-influence."
 )
-
-
 AsJson = Annotated[bool, Option("--json", help="Machine-readable answer on stdout.")]
 EngineWord = Annotated[str | None, Option(callback=_engine, help=_ENGINES)]
 _SOURCES = (

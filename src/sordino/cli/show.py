@@ -65,10 +65,9 @@ def show(
         raise InputError("`--at` and `--over` need `--margins` or `--effects`.")
     if outcomes + (draws is not None) + bool(contrast or wald or plot) > 1 or (margins and effects):
         raise InputError(
-            "--margins, --effects, --draws, and --contrast with --wald and --plot cannot be combined. Ask "
-            "once for each."
+            "--margins, --effects, --draws, and --contrast with --wald and --plot cannot be combined. Ask once for "
+            "each."
         )
-
     from sordino.inference.release import read_release  # noqa: PLC0415
 
     stored = read_release(release)
@@ -77,14 +76,11 @@ def show(
             raise InputError(f"This release is a {stored.kind}. Omit these options, which are about fits.")
         table, names = stored.summary(level), ("answers", "bands", "models", "about", "level")
         kept = {name: stored.settings[name] for name in names if name in stored.settings}
-        _answer(
-            {"release": str(release)} | (table.as_dict() if isinstance(table, library.Summary) else kept),
-            table,
-            form,
-            out,
-        )
+        answer = table.as_dict() if isinstance(table, library.Summary) else kept
+        _answer({"release": str(release)} | answer, table, form, out)
     elif draws is not None:
-        _draws(stored, draws, seed, "json" if form == "json" else "csv", out)
+        drawn = {name: values.tolist() for name, values in library.named_draws(stored, draws, seed).items()}
+        _print(shared.json_text(drawn) + "\n" if form == "json" else library.as_csv(drawn), out)
     elif outcomes:
         names = None if effects or "all" in (margins or ()) else margins
         kept = {"at": _values(at or ()), "over": None if over is None else str(over), "level": level}
@@ -121,12 +117,6 @@ def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
-
-    table = {name: values.tolist() for name, values in library.named_draws(stored, draws, seed).items()}
-    _print(shared.json_text(table) + "\n" if form == "json" else library.as_csv(table), out)
-
-
 def _coefficients(
     stored: "StoredRelease",
     folder: Path,
@@ -137,13 +127,12 @@ def _coefficients(
     form: str,
     out: Path | None,
 ) -> None:
-
     found = library.summary_of(stored, level)
-    known = library.coefficients_of(stored) if contrast or wald else None
-    sums = tuple(
-        library.contrast(known, library.parsed_contrast(words), level) for words in contrast if known is not None
-    )
-    tests = tuple(library.wald(known, library.parsed_names(known, words)) for words in wald if known is not None)
+    sums, tests = [], []
+    if contrast or wald:
+        known = library.coefficients_of(stored)
+        sums = [library.contrast(known, library.parsed_contrast(words), level) for words in contrast]
+        tests = [library.wald(known, library.parsed_names(known, words)) for words in wald]
     if form not in ("text", "json") and (sums or tests):
         raise InputError(f"`--contrast` and `--wald` have no format {form}. Use text or json.")
     if plot is not None:
@@ -183,7 +172,6 @@ def report(
     shared.check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:
         raise InputError(f"`--audit` is for one release; there are {len(releases)}. Put audit.json into each folder.")
-
     account = None if ledger is None else library.Account.of(library.Ledger.at(ledger))
     with shared.progress(2 * len(releases)) as begin:
         subjects = []

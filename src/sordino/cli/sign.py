@@ -43,10 +43,8 @@ def key(
     private file away from folders that you publish.
     """
     library.need_cryptography()
-    word = None
-    if passphrase_file is not None:
-        word = first_line(passphrase_file)
-    elif passphrase:
+    word = None if passphrase_file is None else first_line(passphrase_file)
+    if word is None and passphrase:
         word = _asked("Passphrase", again=True)
     made = library.new_key(path, word)
     sealed = word is not None
@@ -110,7 +108,6 @@ def sign_release(
     sign a seeded release too: a signature says who signed, not that the release may leave.
     """
     signer = signing_key(key_file, passphrase_file)
-
     library.stored_at(release)  # a folder that is no whole release is not worth a signature
     found = library.sign_folder(release, library.RELEASE, signer, replace=replace)
     answer(
@@ -148,13 +145,11 @@ def dossier(
     """
     check_out(out)
     signer = None if key_file is None else signing_key(key_file, passphrase_file)
-
     said = None if statements is None else library.read_statements(statements)
     book = None if ledger is None else library.Ledger.at(ledger)
+    checked = {"audit": audit, "ledger": book, "statements": said, "key": signer}
     with progress(5) as begin:
-        answers = library.write_dossier(
-            release, out, audit=audit, ledger=book, statements=said, key=signer, begin=begin
-        )
+        answers = library.write_dossier(release, out, **checked, begin=begin)
     waiting, page = [one.ident for one in answers if one.open], out / "index.html"
     signed = None if signer is None else signer.fingerprint
     answer(
@@ -186,10 +181,8 @@ def verify(
     contradicts it. Take the fingerprint from the signer, not from the folder.
     """
     found = library.verify_folder(folder, None if fingerprint is None else library.read_fingerprint(fingerprint))
-
-    subject = library.open_subject(
-        folder, account=None if ledger is None else library.Account.of(library.Ledger.at(ledger))
-    )
+    account = None if ledger is None else library.Account.of(library.Ledger.at(ledger))
+    subject = library.open_subject(folder, account=account)
     if subject.discrepancies:
         raise InputError(f"{subject.name} contradicts its certificate or its charge: {subject.discrepancy}")
     paid = "the ledger that was named" if ledger is not None else library.check_entry(folder, subject.release)

@@ -1,7 +1,6 @@
 """`sordino start DATA`: declare, budget, plan, fit, report and dossier, asked for one after the other in a terminal.
 
-Every answer is written to a file beside the table before the next question, and every step is a command that anybody
-could type, shown as it runs. So Ctrl-C loses no answer; and nothing is spent before the one question that says so.
+Every answer is written beside the table before the next question, and every step is a command, shown as it runs.
 """
 
 import json
@@ -56,11 +55,9 @@ class Walk:
     """The steps, and what was answered so far."""
 
     def __init__(self, table: Path) -> None:
-        self.table = table
-        stem = table.with_suffix("") if table.suffix else table
-        self.lines, self.schema = Path(f"{stem}.lines.txt"), Path(f"{stem}.schema.json")
-        self.ledger, self.kept = Path(f"{stem}.ledger"), Path(f"{stem}.start.json")
-        self.stem = stem
+        self.table, self.stem = table, table.with_suffix("")
+        self.lines, self.schema = Path(f"{self.stem}.lines.txt"), Path(f"{self.stem}.schema.json")
+        self.ledger, self.kept = Path(f"{self.stem}.ledger"), Path(f"{self.stem}.start.json")
         self.answers: dict[str, Any] = _read_answers(self.kept)
 
     def declare(self) -> None:
@@ -70,7 +67,6 @@ class Walk:
         if self.schema.exists() and written[0] <= written[1]:  # else the lines were corrected since
             typer.echo(f"{_shown(self.schema)} exists already; continuing with it.")
             return
-
         file = self._dialect()
         source = self.table if file is None else library.CsvFile(self.table, file)
         names, types = library.column_names(source), library.declared_types(source)
@@ -99,12 +95,8 @@ class Walk:
             except library.OtherBytes:
                 self.answers.pop("encoding", None)
                 typer.echo(f"{_shown(self.table)} is not UTF-8 text. Excel in Western Europe writes windows-1252.")
-                self._ask(
-                    "encoding",
-                    "Which encoding does it have?",
-                    lambda text: library.Dialect(encoding=text).encoding,
-                    "windows-1252",
-                )
+                asked = "Which encoding does it have?"
+                self._ask("encoding", asked, lambda text: library.Dialect(encoding=text).encoding, "windows-1252")
 
     def budget(self) -> None:
         """One ledger for everything that will ever be released from these rows."""
@@ -156,8 +148,7 @@ class Walk:
             *("fit", self.answers["model"], str(self.table), "--schema", str(self.schema), *self._privacy()),
             *("--ledger", str(self.ledger), "--out", str(folder)),
         )
-        self.answers["release"] = str(folder)
-        self._keep()
+        self._keep(release=str(folder))
 
     def report(self) -> None:
         """What was found, and the file to hand over."""
@@ -176,7 +167,6 @@ class Walk:
             return
         if not typer.confirm("Answer a reviewer's twenty questions in a signed folder?", default=True):
             return
-
         typer.echo("Answer in a sentence each; - leaves a question open, with room to write.")
         for name, words in library.STATEMENTS.items():
             self._ask(name, f"{words[:1].upper()}{words[1:]}", str, "-")
@@ -196,8 +186,7 @@ class Walk:
         more = ("--statements", str(statements)) if said else ()
         given = (self.answers["release"], "--ledger", str(self.ledger), *signed, *more)
         self._run("sign", "dossier", *given, "--out", str(folder))
-        self.answers["dossier"] = str(folder)
-        self._keep()
+        self._keep(dossier=str(folder))
         if signed:
             self._run("sign", "verify", str(folder), "--key", library.fingerprint(library.public_of(key)))
 
@@ -215,8 +204,7 @@ class Walk:
     def _relation(self) -> None:
         """The relation of the ledger, or the one that it will be opened with."""
         if self.ledger.exists():
-            self.answers["relation"] = library.Ledger.at(self.ledger).budget.relation.value
-            self._keep()
+            self._keep(relation=library.Ledger.at(self.ledger).budget.relation.value)
         asked = "Is the number of records public (replace-one) or not (add-remove)?"
         self._ask("relation", asked, _among(Relation), "replace-one")
 
@@ -225,12 +213,11 @@ class Walk:
         self._run("schema", "check", str(self.schema), str(self.table), "--relation", self.answers["relation"])
 
     def _ask(self, name: str, words: str, read: Callable[[str], Any], default: Any) -> None:
-        if name in self.answers:
-            return
-        self.answers[name] = until(words, read, default)
-        self._keep()
+        if name not in self.answers:
+            self._keep(**{name: until(words, read, default)})
 
-    def _keep(self) -> None:
+    def _keep(self, **answers: Any) -> None:
+        self.answers |= answers
         write_text(self.kept, json.dumps(self.answers, indent=2) + "\n")
 
     def _run(self, *words: str) -> None:
@@ -253,7 +240,6 @@ class Walk:
 def _read_answers(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
-
     found = library.parse(library.read_text(path), repr(str(path)))
     if not isinstance(found, dict):
         raise InputError(f"{str(path)!r} does not contain the answers of an earlier start. Remove it.")
