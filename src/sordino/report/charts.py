@@ -1,13 +1,12 @@
 """The chart kit: axes with round ticks, small SVG parts, and line charts for a page or as a file of their own.
 
-Parts have classes instead of colours, so that one style sheet serves light, dark and paper; a file of its own carries a
-small style sheet with it. Lines differ in dashes as well as in colour. Title and description are there for those who
-cannot see a figure.
+Parts have classes instead of colours, for one style sheet of light, dark and paper; lines differ in dashes as well.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from markupsafe import Markup, escape
 
@@ -149,17 +148,10 @@ def svg(frame: DrawingArea, ident: str, title: str, description: str, parts: lis
     """A complete figure with a title and a description; with a `style` of its own it can be a file of its own."""
     alone = Markup(' xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}"').format(frame.width, frame.height)
     head = Markup(
-        '<svg{alone} class="figure" viewBox="0 0 {width:g} {height:g}" role="img" '
+        '<svg{alone} class="figure" viewBox="0 0 {frame.width:g} {frame.height:g}" role="img" '
         'aria-labelledby="{ident}-t {ident}-d"><title id="{ident}-t">{title}</title>'
         '<desc id="{ident}-d">{description}</desc>'
-    ).format(
-        alone=alone if style else "",
-        width=frame.width,
-        height=frame.height,
-        ident=ident,
-        title=title,
-        description=description,
-    )
+    ).format(alone=alone if style else "", frame=frame, ident=ident, title=title, description=description)
     sheet = Markup("<style>{}</style>").format(Markup(style)) if style else Markup("")
     return head + sheet + Markup("").join(parts) + Markup("</svg>")
 
@@ -217,9 +209,8 @@ def vertical_axis(frame: DrawingArea, y: Axis) -> list[Markup]:
 
 @dataclass(frozen=True)
 class Series:
-    """A named line; its role decides how it looks, and lines without a role differ by number."""
+    """A named line; its role decides how it looks. What cannot be drawn on the axes leaves a gap."""
 
-    # A point that is missing, infinite or not drawable on the axes leaves a gap.
     name: str
     points: Points
     role: str = ""
@@ -236,10 +227,8 @@ class Note:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn. With `between`, the area between the certified and the audited line is tinted."""
+    """What is drawn; `subtitle` and `remark` are for a file of its own, `between` tints between both bounds."""
 
-    # `whole_x` says that only whole numbers exist along the first axis. `subtitle` and `remark` stand above and below a
-    # chart that is a file of its own.
     ident: str
     title: str
     x_title: str
@@ -286,15 +275,13 @@ def standalone(chart: Chart) -> str:
     height = under + _NOTE_ROW * len(below) + 18
     frame = DrawingArea(width, height, _LEFT, width - _LEFT - _PLOT_WIDTH, _TOP, height - _TOP - _PLOT_HEIGHT)
     classes = _classes(chart.series, len(names) or 1)
-    middle = _TOP + _PLOT_HEIGHT / 2
+    side = '<text transform="translate(24 {:g}) rotate(-90)" class="title" text-anchor="middle">{}</text>'
     parts = [
         path(f"M0 0H{width:g}V{height:g}H0Z", "paper"),
         text(_LEFT, 32, chart.title, "heading"),
         text(_LEFT, 55, chart.subtitle, "subtitle"),
         *_plot(chart, frame, classes),
-        Markup('<text transform="translate(24 {:g}) rotate(-90)" class="title" text-anchor="middle">{}</text>').format(
-            middle, chart.y_title
-        ),
+        Markup(side).format(_TOP + _PLOT_HEIGHT / 2, chart.y_title),
     ]
     for row, (kind, name) in enumerate(zip(classes, names, strict=True)):
         at = _TOP + 12 + _ROW * row
@@ -307,11 +294,8 @@ def standalone(chart: Chart) -> str:
 
 def _style(lines: int) -> str:
     """The style sheet of a chart that is a file of its own; every line has its own pair of colour and dashes."""
-    numbered = (
-        f".o{number}{{stroke:{_COLOURS[number % len(_COLOURS)]};stroke-dasharray:{_DASHES[number % len(_DASHES)]}}}"
-        for number in range(lines)
-    )
-    return SHEET + "".join(numbered)
+    each = zip(range(lines), cycle(_COLOURS), cycle(_DASHES), strict=False)
+    return SHEET + "".join(f".o{place}{{stroke:{colour};stroke-dasharray:{dash}}}" for place, colour, dash in each)
 
 
 def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Markup]:
@@ -374,7 +358,7 @@ def _area(chart: Chart, x: Axis, y: Axis) -> list[Markup]:
 def _discs(notes: Sequence[Note], x: Axis, y: Axis, frame: DrawingArea) -> list[Markup]:
     """A numbered disc at each noted point, moved down where it would cover another."""
     marks: list[Markup] = []
-    taken: list[tuple[float, float]] = []
+    taken: list[Point] = []
     for number, note in enumerate(notes, 1):
         across, down = x.at(note.x), y.at(note.y)
         disc = min(down + 24, frame.up[0] - 10)

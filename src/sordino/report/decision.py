@@ -38,10 +38,7 @@ class DecisionFact:
 
 @dataclass(frozen=True)
 class Decision:
-    """The strip on top of a page.
-
-    `look_at` is what this page cannot decide, and the signer does.
-    """
+    """The strip on top of a page; `look_at` is what the signer decides, and this page cannot."""
 
     may_leave: bool
     why: tuple[str, ...]
@@ -98,8 +95,7 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
 
 def _facts(subject: Subject) -> Iterator[DecisionFact]:
     release, balance = subject.release, subject.balance
-    hidden = release.protected
-    yield DecisionFact("protects", hidden.words, f"{release.spec.relation} neighbours")
+    yield DecisionFact("protects", release.protected.words, f"{release.spec.relation} neighbours")
     finite = math.isfinite(subject.epsilon)
     epsilon = f"at most {show_up(subject.epsilon)}" if finite else "no finite bound"
     yield DecisionFact("epsilon", epsilon, f"at delta {label(release.delta)}, recomputed")
@@ -113,7 +109,8 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
     if subject.bound is not None:
         yield DecisionFact("weakest evidence", _weakest(subject), _weakest_constant(subject))
     yield DecisionFact("learned", learned(release), coverage(release))
-    yield DecisionFact("made", subject.time[:10] if subject.time else "date not recorded", _made(subject))
+    clock = "date of the charge, by that machine's clock" if subject.time else ""
+    yield DecisionFact("made", subject.time[:10] if subject.time else "date not recorded", clock)
     yield DecisionFact("versions", f"Sordino {release.software}", f"checked by {__version__}")
 
 
@@ -124,13 +121,8 @@ def _charged(subject: Subject) -> DecisionFact:
     if stated is None:
         return DecisionFact("charged", "to no ledger")
     words = f"entry {stated.get('entry')} of {str(stated.get('dataset'))[:80]}"
-    if subject.balance is None:
-        return DecisionFact("charged", words, "as the folder claims")
-    return DecisionFact("charged", words, "compared with the ledger")
-
-
-def _made(subject: Subject) -> str:
-    return "date of the charge, by that machine's clock" if subject.time else ""
+    remark = "as the folder claims" if subject.balance is None else "compared with the ledger"
+    return DecisionFact("charged", words, remark)
 
 
 def _weakest(subject: Subject) -> str:
@@ -158,19 +150,13 @@ def learned(release: StoredRelease) -> str:
         return f"answers to {asked} question{'' if asked == 1 else 's'} about the table"
     if is_constant(release):
         return "a constant only"
-    schema = release.schema
-    found = task_of(release.settings)
+    schema, found = release.schema, task_of(release.settings)
     task = found.title if found else str(release.settings.get("task") or release.kind).replace("-", " ")
     if schema is None or schema.target is None:
-        return f"{task}: {_numbers(release)}"
+        return f"{task}: {sum(values.size for values in release.arrays.values()):,} released numbers"
     names = [feature.name for feature in schema.features]
     columns = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return f"{task} of {schema.target.name} from {columns}"
-
-
-def _numbers(release: StoredRelease) -> str:
-    total = sum(values.size for values in release.arrays.values())
-    return f"{total:,} released numbers"
 
 
 def coverage(release: StoredRelease) -> str:
@@ -188,12 +174,10 @@ def coverage(release: StoredRelease) -> str:
 
 def declared_rows(schema: Schema) -> tuple[tuple[str, str, str], ...]:
     """Name, declared values and what a missing value does, for every column; the target comes last."""
-    columns = [*schema.features, *([] if schema.target is None else [schema.target])]
-    rows = []
-    for column in columns:
-        role = " (target)" if column is schema.target else ""
-        rows.append((f"{column.name}{role}", declared_values(column.kind), _missing(column.kind)))
-    return tuple(rows)
+    return tuple(
+        (f"{one.name}{' (target)' if one is schema.target else ''}", declared_values(one.kind), _missing(one.kind))
+        for one in schema.declared_columns()
+    )
 
 
 def declared_values(kind: ColumnKind) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -27,13 +27,12 @@ from sordino.ledger.signed_folder import DOSSIER, is_signed, now, signed_files, 
 from sordino.ledger.signing_keys import SigningKey
 from sordino.report.decision import decide
 from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, registry_entry
-from sordino.report.page import content_policy, environment, private_page, style_sheet
+from sordino.report.page import Begin, content_policy, environment, private_page, style_sheet
 from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
 
 PAGE, REPORT = "index.html", "report.html"
 ANSWERS, REGISTRY, CHECKS, LEDGER = "answers.json", "registry.json", "checks.json", "ledger.json"
 _LONGEST_STATEMENT = 4000
-Begin = Callable[[str], None]
 
 
 def write_dossier(
@@ -54,7 +53,11 @@ def write_dossier(
     begin("certifying again")
     account = None if ledger is None else Account.of(ledger)
     subject = open_subject(release, audit, account)
-    _check(subject, audit)
+    if subject.reasons_not_to_leave:
+        reasons = "; ".join(subject.reasons_not_to_leave)
+        raise InputError(f"This release must not leave: {reasons}. {subject.discrepancy}")
+    if audit is not None and reads_rows(read_audit(audit), subject.release.spec):
+        raise InputError("This audit read private rows. It must stay with the auditor.")
     checks = run_checks(release, subject, ledger, begin)
     begin("writing answers and report")
     bound = subject.bound
@@ -77,14 +80,6 @@ def write_dossier(
     return found
 
 
-def _check(subject: Subject, audit: Path | None) -> None:
-    if subject.reasons_not_to_leave:
-        reasons = "; ".join(subject.reasons_not_to_leave)
-        raise InputError(f"This release must not leave: {reasons}. {subject.discrepancy}")
-    if audit is not None and reads_rows(read_audit(audit), subject.release.spec):
-        raise InputError("This audit read private rows. It must stay with the auditor.")
-
-
 def _further(case: Case, checks: "DossierChecks", account: Account | None, release: Path) -> dict[str, bytes]:
     """What is there only sometimes."""
     files = {}
@@ -96,10 +91,8 @@ def _further(case: Case, checks: "DossierChecks", account: Account | None, relea
     if account is not None and case.subject.entry is not None:
         entry = next(one for one in account.entries if one.sequence == case.subject.entry)
         files[LEDGER] = _json({"balance": account.balance.to_dict(), "entry": entry.to_dict()})
-    if is_signed(release):
-        files |= {
-            f"release-{name}": read_bytes(release / name, LARGEST_FILE) for name in ("manifest.json", "signature.json")
-        }
+    for name in ("manifest.json", "signature.json") if is_signed(release) else ():
+        files[f"release-{name}"] = read_bytes(release / name, LARGEST_FILE)
     return files
 
 
@@ -214,6 +207,7 @@ class DossierChecks:
 
     def as_json(self, subject: Subject) -> dict[str, Any]:
         """For a machine; the lower bound stands in audit.json."""
+        found = self.replayed
         return {
             "certificate": {
                 "epsilon": subject.epsilon,
@@ -222,15 +216,13 @@ class DossierChecks:
                 "by": __version__,
             },
             "lower_bound": None if self.lower is None else self.lower.as_json(),
-            "implementation": {"not_replayable": self.not_replayed}
-            if self.replayed is None
-            else self.replayed.as_json(),
+            "implementation": {"not_replayable": self.not_replayed} if found is None else found.as_json(),
             "ledger_entry": self.entry or None,
             "release_signed_by": self.release_signer or None,
         }
 
 
-def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Callable[[str], None]) -> DossierChecks:
+def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Begin) -> DossierChecks:
     """Audit the description, replay the code, recompute the debit, verify the folder; contradictions are refused."""
     begin("auditing the description")
     lower = subject.audit if subject.audit is not None and subject.audit_may_leave else _exact(subject)
@@ -271,9 +263,9 @@ def _recomputed(subject: Subject, ledger: Ledger | None) -> str:
     if ledger is None or subject.entry is None:
         return ""
     verification = ledger.verify()
-    found = next(one for one in verification.findings if one.sequence == subject.entry)
     if not verification.sound:
         raise InputError(
             "An entry of this ledger is not charged in full; run `sordino ledger verify`, and hand nothing over."
         )
+    found = next(one for one in verification.findings if one.sequence == subject.entry)
     return f"{found.verdict}: {found.reason}"

@@ -1,8 +1,7 @@
 """Twenty questions that a reviewer of a privacy guarantee asks, with their answers and evidence.
 
-The questions are our own and follow public guidance on evaluating differential privacy guarantees. They claim no
-conformance with any standard. Each answer has words, facts for a machine, and links to its evidence. The site that
-hands the dossier over answers what no program can know; without an answer the question stays open.
+The questions are our own and claim no conformance with any standard. The site that hands the dossier over answers what
+no program can know; without an answer the question stays open.
 """
 
 from collections.abc import Callable, Mapping
@@ -168,16 +167,13 @@ def _delta(case: Case) -> AnswerParts:
     schema, delta = case.release.schema, case.release.delta
     links = [_report("certificate", "delta")]
     if schema is None:
-        words = [
+        words = (
             f"Delta is {delta:g}. No schema declares the number of records. Compare delta with one over that number."
-        ]
-        return words, {"delta": delta, "delta_times_records": None}, links
+        )
+        return [words], {"delta": delta, "delta_times_records": None}, links
     product = delta * schema.records
-    judged = (
-        "well below 1"
-        if product <= 0.01
-        else "NOT far below 1: this allows as much harm as publishing one record in full"
-    )
+    large = "NOT far below 1: this allows as much harm as publishing one record in full"
+    judged = "well below 1" if product <= 0.01 else large
     words = [f"Delta times the {schema.records:,} declared {schema.counted} is {show_up(product)}, {judged}."]
     facts = {"delta": delta, "records": schema.records, "delta_times_records": product}
     return words, facts, [*links, _file("release", "declared records")]
@@ -207,9 +203,10 @@ def _evidence(case: Case) -> AnswerParts:
     ]
     trusted = [one for one in constants if one["evidence"] not in ("proved", "by-construction")]
     word = bound.evidence.word
-    words = [f"The weakest evidence for any constant is {word!r}: {decision.EVIDENCE[word]}."]
-    words += [f"{one['constant']} is {one['evidence']}: {one['reason']}." for one in trusted] or [
-        "Every constant is proved or enforced by the program."
+    believed = [f"{one['constant']} is {one['evidence']}: {one['reason']}." for one in trusted]
+    words = [
+        f"The weakest evidence for any constant is {word!r}: {decision.EVIDENCE[word]}.",
+        *(believed or ["Every constant is proved or enforced by the program."]),
     ]
     return words, {"weakest": word, "constants": constants}, [_report("assumptions", "every constant")]
 
@@ -237,13 +234,12 @@ def _composition(case: Case) -> AnswerParts:
     if subject.balance is None:
         return [*words, "This is what the folder claims; no ledger was given to compare it with."], facts, links
     facts |= {"compared": True, "releases": subject.balance.releases, "names_this_release": subject.named_by_ledger}
-    words.append(
+    named = "this release by its digest" if subject.named_by_ledger else "no release"
+    words += [
         f"The ledger records {subject.balance.releases} release(s). A privacy filter adds their losses. The sum is "
-        f"valid even if later releases depend on earlier ones. The entry was recomputed: {case.checks.entry}."
-    )
-    words.append(
-        f"The entry {'identifies this release by its digest' if subject.named_by_ledger else 'identifies no release'}."
-    )
+        f"valid even if later releases depend on earlier ones. The entry was recomputed: {case.checks.entry}.",
+        f"The entry identifies {named}.",
+    ]
     return words, facts, [*links, _file("ledger", "balance and entry", "ledger")]
 
 
@@ -279,15 +275,10 @@ def _bounds(case: Case) -> AnswerParts:
         return words, {"columns": []}, [_report("assumptions", "constants")]
     words = ["They were declared from public knowledge before a row was read."]
     if schema.charged:
-        words = [
-            f"Bounds of {', '.join(schema.charged)} come from a charged look at the data; the others were declared."
-        ]
-    by_schema = case.release.preprocessing == BY_SCHEMA
-    words.append(
-        "Rows were read only through them."
-        if by_schema
-        else "Rows came as arrays. Only the caller knows whether private rows shaped them."
-    )
+        charged = ", ".join(schema.charged)
+        words = [f"Bounds of {charged} come from a charged look at the data; the others were declared."]
+    arrays = "Rows came as arrays. Only the caller knows whether private rows shaped them."
+    words.append("Rows were read only through them." if case.release.preprocessing == BY_SCHEMA else arrays)
     rows = decision.declared_rows(schema)
     words += [f"{name}: {values}; a missing value {missing}." for name, values, missing in rows]
     facts = {"columns": [list(row) for row in rows], "preprocessing": case.release.preprocessing}

@@ -93,8 +93,6 @@ def forest_rows(lines: Sequence[Line], *, ratio: bool) -> tuple[ForestRow, ...]:
 
 
 FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
-
-
 STEPS = "Numbers: effect of the step shown. Others: yes versus no."
 
 
@@ -120,16 +118,13 @@ def forest_figure(summary: "Inference", target: str = "") -> str:
     height = 26 * max(len(rows), 1) + 176 + more
     frame = charts.DrawingArea(width=left + 560, height=height, left=left, right=200, top=74 + more, bottom=102)
     parts, description = _forest(frame, rows, _forest_axis(summary, target), ratio=bool(summary.ratio), row=26.0)
-    below = frame.up[0]
+    below, right = frame.up[0], frame.across[1] + 14
     parts = [
         charts.path(f"M0 0H{frame.width:g}V{frame.height:g}H0Z", "paper"),
         charts.text(24, 30, _forest_title(summary), "heading"),
         *(charts.text(24, 52 + 18 * place, words, "subtitle") for place, words in enumerate(title)),
         *parts,
-        *(
-            charts.text(frame.across[1] + 14, frame.top + 26 * (place + 0.5) + 4, _numbers(row))
-            for place, row in enumerate(rows)
-        ),
+        *(charts.text(right, frame.top + 26 * (place + 0.5) + 4, _numbers(row)) for place, row in enumerate(rows)),
         charts.text(24, below + 66, FOREST, "note"),
         charts.text(24, below + 86, STEPS, "note"),
     ]
@@ -192,30 +187,22 @@ def bar_figure(ident: str, epsilon: float, audit: LowerBound | None) -> Markup:
     begin = x.at(lower) if lower is not None and math.isfinite(lower) else x.at(0.0)
     parts = [*charts.horizontal_axis(frame, x, "", grid=False)]
     parts.append(charts.path(f"M{x.at(0.0):.1f} {top:g}H{begin:.1f}V{floor:g}H{x.at(0.0):.1f}Z", "excluded"))
-    parts.append(
-        charts.path(f"M{min(begin, end):.1f} {top:g}H{max(begin, end):.1f}V{floor:g}H{min(begin, end):.1f}Z", "band")
-    )
+    low, high = sorted((begin, end))
+    parts.append(charts.path(f"M{low:.1f} {top:g}H{high:.1f}V{floor:g}H{low:.1f}Z", "band"))
     words = []
     if math.isfinite(epsilon):
         parts += [charts.path(f"M{end:.1f} {top - 6:g}V{floor + 4:g}", "line certified")]
-        parts += [charts.text(end, top - 11, f"certified ≤ {show_up(epsilon)}", "certified", _anchor(end, frame))]
+        side = "end" if end > frame.width - 90 else "start" if end < 90 else "middle"
+        parts += [charts.text(end, top - 11, f"certified ≤ {show_up(epsilon)}", "certified", side)]
         words.append(f"certified at most {show_up(epsilon)}")
     if lower is not None and math.isfinite(lower):
         parts += [charts.path(f"M{begin:.1f} {top - 2:g}V{floor + 8:g}", "line audited")]
         source = _SOURCES[audit.examined] if audit is not None else ""
         words.append(f"{source} at least {show_down(lower)}")
-        middle = (top + floor) / 2 + 4
-        room = begin - x.at(0.0)
         # Inside the bar, on whichever side of the mark has room.
-        where, side = (begin - 6, "end") if room > 120 else (begin + 6, "start")
-        parts.append(charts.text(where, middle, f"{source} ≥ {show_down(lower)}", "audited", side))
+        where, side = (begin - 6, "end") if begin - x.at(0.0) > 120 else (begin + 6, "start")
+        parts.append(charts.text(where, (top + floor) / 2 + 4, f"{source} ≥ {show_down(lower)}", "audited", side))
     return charts.svg(frame, ident, "Where epsilon lies", "; ".join(words) or "nothing is known", parts)
-
-
-def _anchor(at: float, frame: charts.DrawingArea) -> str:
-    if at > frame.width - 90:
-        return "end"
-    return "start" if at < 90 else "middle"
 
 
 def _wide(values: Sequence[float]) -> bool:
@@ -229,9 +216,8 @@ def steps_chart(ident: str, sandwich: Sandwich) -> charts.Figure:
     curves, upper = sandwich.curves, sandwich.curves.envelope
     lines = [charts.Series("certified: the tightest at each step", upper, charts.CERTIFIED)]
     if sandwich.lower:
-        lines.append(
-            charts.Series("lower bound of the description (exact, worst case)", sandwich.lower, charts.AUDITED)
-        )
+        name = "lower bound of the description (exact, worst case)"
+        lines.append(charts.Series(name, sandwich.lower, charts.AUDITED))
     # A theorem that is the tightest everywhere is the certified line itself.
     tightest = tuple(value for _, value in upper)
     ceiling = _TALLEST * max(value for value in tightest if math.isfinite(value))
@@ -283,15 +269,13 @@ def widths_figure(made: "Expectation") -> str:
 
 def steps_figure(curves: StepCurves) -> str:
     """The figure of `sordino certify --plot`, as SVG text: every theorem against steps, with the crossings named."""
-    log_x = _wide(curves.steps)
+    spec, log_x = curves.spec, _wide(curves.steps)
     log_y = _wide([value for _, line in curves.epsilons for value in line])
-    spec = curves.spec
     lines = [charts.Series(name, _points(curves, line)) for name, line in curves.epsilons]
     if lines:
         lines.append(charts.Series("the tightest at each step", curves.envelope, charts.ENVELOPE))
-    remark = (
-        "" if curves.crossings else "The same theorem is the tightest, or as tight as any, at every number of steps."
-    )
+    alone = "The same theorem is the tightest, or as tight as any, at every number of steps."
+    remark = "" if curves.crossings else alone
     return charts.standalone(
         charts.Chart(
             "steps",
@@ -353,6 +337,5 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
     if bound is not None:
         certified = f", certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."
     subtitle = f"relation {lower.relation}, view {lower.view}; closer to the corner at 0 is less private"
-    return charts.standalone(
-        replace(trade_off("trade-off", bound, lower), subtitle=subtitle, remark=leaked + certified)
-    )
+    drawn = trade_off("trade-off", bound, lower)
+    return charts.standalone(replace(drawn, subtitle=subtitle, remark=leaked + certified))

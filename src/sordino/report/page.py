@@ -1,7 +1,4 @@
-"""From release folders to one self-contained HTML page, and a watermarked one for what must not leave.
-
-Every page has one style sheet, a policy that lets nothing in, and templates that escape everything.
-"""
+"""From release folders to one self-contained HTML page, and a watermarked one for what must not leave."""
 
 import base64
 import hashlib
@@ -9,6 +6,7 @@ import math
 import platform
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -71,6 +69,10 @@ def content_policy() -> str:
 
 
 _SOFTWARE = ("numpy", "scipy", "jax")
+_AS_ARRAYS = (
+    "Rows came as arrays. Only the caller knows whether private rows shaped them, for example by a mean to scale by, "
+    "an encoding or a choice of columns."
+)
 Begin = Callable[[str], None]
 
 
@@ -89,29 +91,26 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
     for number, subject in enumerate(subjects, 1):
         begin(subject.name)
         articles.append(_article(f"r{number}", subject, non_private=non_private))
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            style=Markup(style_sheet()),
-            policy=content_policy(),
-            articles=articles,
-            non_private=non_private,
-            together=_together(subjects),
-            references=_references(subjects),
-            software=_software(),
-            words=plain_words,
-            most_intervals=figures.MOST_INTERVALS,
-            shares_bar=figures.shares_bar,
-            forest_words=(figures.FOREST, figures.STEPS),
-            quoted=shlex.quote,
-            show_up=show_up,
-            show_down=show_down,
-            finite=math.isfinite,
-            label=label,
-            by_schema=BY_SCHEMA,
-            statements={theorem.id: theorem.statement for theorem in theorems()},
-        )
+    template = environment().get_template("report.html")
+    return template.render(
+        style=Markup(style_sheet()),
+        policy=content_policy(),
+        articles=articles,
+        non_private=non_private,
+        together=_together(subjects),
+        references=_references(subjects),
+        software=_software(),
+        words=plain_words,
+        most_intervals=figures.MOST_INTERVALS,
+        shares_bar=figures.shares_bar,
+        forest_words=(figures.FOREST, figures.STEPS),
+        quoted=shlex.quote,
+        show_up=show_up,
+        show_down=show_down,
+        finite=math.isfinite,
+        label=label,
+        by_schema=BY_SCHEMA,
+        statements={theorem.id: theorem.statement for theorem in theorems()},
     )
 
 
@@ -119,11 +118,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
     """One release as the template shows it."""
     release, bound = subject.release, subject.bound
     shown = subject.audit if non_private or subject.audit_may_leave else None
-    withheld = (
-        ""
-        if shown is subject.audit
-        else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
-    )
+    stays = "An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page."
     result = _result(release)
     task = task_of(release.settings)
     coefficients = result if isinstance(result, Summary) and task is not None and task.linear else None
@@ -138,7 +133,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         not_applying=not_applying(subject),
         why_budget=why_budgets_do_not_add(subject),
         audit=shown,
-        withheld=withheld,
+        withheld="" if shown is subject.audit else stays,
         # By the bound that the page states, which this version certifies.
         protected=protection_of(release.spec, release.schema, bound, release.delta),
         odds=None
@@ -157,7 +152,10 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         coefficients=coefficients,
         forest=None if coefficients is None else figures.forest_plot(f"{ident}-forest", coefficients, target),
         # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
-        by_caller=(*(() if bound is None else caller_checks(bound.theorem, release.spec)), *_preprocessing(subject)),
+        by_caller=(
+            *(() if bound is None else caller_checks(bound.theorem, release.spec)),
+            *(() if release.preprocessing == BY_SCHEMA else (_AS_ARRAYS,)),
+        ),
         draws=_draws(release.spec),
         # What an audit trains on is not part of what is certified, and its paths stay private.
         description=replace(release.spec, instance=None).to_json(),
@@ -172,16 +170,6 @@ def _result(release: StoredRelease) -> Result:
         if found.shown.tables:
             return found
     return parameters_of(release)
-
-
-def _preprocessing(subject: Subject) -> tuple[str, ...]:
-    """What only the caller knows if rows came as arrays."""
-    if subject.release.preprocessing == BY_SCHEMA:
-        return ()
-    return (
-        "Rows came as arrays. Only the caller knows whether private rows shaped them, for example by a mean to scale "
-        "by, an encoding or a choice of columns.",
-    )
 
 
 def _draws(spec: Spec) -> str:
@@ -224,10 +212,8 @@ def _references(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
 def _software() -> tuple[tuple[str, str], ...]:
     versions = [("Python", platform.python_version())]
     for name in _SOFTWARE:
-        try:
+        with suppress(PackageNotFoundError):
             versions.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
     return tuple(versions)
 
 
@@ -260,18 +246,10 @@ def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda 
     leaving = [subject for subject in subjects if subject.may_leave]
     staying = [subject for subject in subjects if not (subject.may_leave and subject.audit_may_leave)]
     # Both are rendered before either is written.
-    pages = [
-        (path, private_page(leaving, begin)) if leaving else None,
-        (non_private_path(path), non_private_page(staying, begin)) if staying else None,
-    ]
-    for page in pages:
-        if page is not None:
-            _write(*page)
+    pages = {path: private_page(leaving, begin)} if leaving else {}
+    pages |= {non_private_path(path): non_private_page(staying, begin)} if staying else {}
+    for place, page in pages.items():
+        if (size := len(page.encode())) > LARGEST_PAGE:
+            raise InputError(f"Expected a page of at most {LARGEST_PAGE} bytes, got {size}; give fewer releases.")
+        write_file(place, page.encode())
     return ReportPages(path if leaving else None, non_private_path(path) if staying else None)
-
-
-def _write(path: Path, text: str) -> None:
-    content = text.encode()
-    if len(content) > LARGEST_PAGE:
-        raise InputError(f"Expected a page of at most {LARGEST_PAGE} bytes, got {len(content)}; give fewer releases.")
-    write_file(path, content)

@@ -200,12 +200,11 @@ def _check(end: float) -> None:
 
 def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -> tuple[tuple[float, float], ...]:
     """Exact lower bounds on the extremal instance of the spec's constants; no data are read."""
-    # The last step count first, then a few, then those between: whenever time runs out, what is there spans the run.
     if spec.instance is not None:
         return ()
-    order = dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps))
+    # The last step count first, then a few, then those between: whenever time runs out, what is there spans the run.
     epsilons: dict[int, float] = {}
-    for count in order:
+    for count in dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps)):
         if time.monotonic() > end:
             break
         try:

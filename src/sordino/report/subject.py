@@ -1,7 +1,4 @@
-"""What a page is about: a release folder, its certificate computed again, its audit, and its debit.
-
-Everything is read strictly, because the files may come from anywhere.
-"""
+"""What a page is about: a release folder, its certificate computed again, its audit and its debit, read strictly."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -71,7 +68,7 @@ def read_audit(path: Path) -> LowerBound:
         cap=None if answer.get("cap") is None else number("cap", answer["cap"]),
         seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
         evidence=_text("lower_bound.evidence", stated["evidence"]),
-        curve=tuple(_point(point) for point in stated["curve"]),
+        curve=tuple(map(_point, stated["curve"])),
         # Files of older versions do not say it. The method exact runs nothing, whatever its file says.
         examined=Examined.DESCRIPTION if answer["method"] == "exact" else Examined(stated_examined),
     )
@@ -162,7 +159,7 @@ def _lacks_cautions(release: StoredRelease) -> bool:
     if release.kind == LOOK:
         listed = settings["answers"] if isinstance(settings["answers"], list) else []
         asked = [one for one in listed if isinstance(one, dict) and one.get("word") == Bounds.word]
-        return not said and any(not one.get("rows") for one in asked)
+        return not said and not all(one.get("rows") for one in asked)
     if release.kind == f"{CUSTOM}/natural":
         doubt, changed = settings["doubt"], settings["changed"]
         known = isinstance(doubt, int | float) and isinstance(changed, int | float)
@@ -202,15 +199,13 @@ class Subject:
     explanation: Explanation  # what every theorem of this version says of the stored spec
     audit: LowerBound | None = None  # a lower bound, if there is one
     balance: Balance | None = None  # of the ledger that was named, if the release was charged to it
-    # What the ledger that was named says otherwise; nothing where they agree or none was named.
-    not_as_charged: str = ""
+    not_as_charged: str = ""  # what the ledger that was named says otherwise, if it does
     entry: int | None = None  # the number of its debit in the ledger that was named
     time: str = ""  # of that debit, by the clock of the machine that made it
     named_by_ledger: bool = False  # whether the debit names this release by its digest
     broken_signature: str = ""  # why the folder is not what was signed; nothing where it is, or is not signed
     signed: bool = False  # whether the folder says that it is signed
-    # Why this version would not plan this run; nothing where it would, None where it cannot say.
-    unplanned: str | None = None
+    unplanned: str | None = None  # why this version would not plan this run; None where it cannot say
     found_in_code: str = ""  # what the audit's test of the implementation found against it
 
     @property
@@ -258,10 +253,10 @@ class Subject:
         changed, lacking, answers = changed_keys(release), lacks(release), as_json(self.explanation)
         if not lacking and release.answers.keys() != answers.keys():
             lacking = "answers of every theorem"
-        certificate = ""
+        certificate, claim = "", f"epsilon {show_up(release.epsilon)} at delta {release.delta:g}"
         if wrong:
             certificate = (
-                f"The folder claims {self._claim}. The theorems of this version certify "
+                f"The folder claims {claim}. The theorems of this version certify "
                 f"{shown_epsilon(self.explanation.epsilon)} for the run it describes. This page shows the certified "
                 "number."
             )
@@ -271,8 +266,7 @@ class Subject:
             known = any(_agree(stored, bound.to_dict()) for bound, _ in self.explanation.bounds)
             if not known or not _agree(release.answers, answers):
                 certificate = "The folder lists other bounds than its description has. The file was changed."
-        stated = release.stated_epsilon
-        audited = None if self.audit is None else self.verdict
+        stated, audited = release.stated_epsilon, self.verdict
         warnings = (
             ("The signature is not valid.", self.broken_signature),
             ("The ledger contradicts the folder.", self.not_as_charged),
@@ -296,7 +290,7 @@ class Subject:
                 "The stated epsilon differs from its own bound.",
                 stated is not None
                 and not math.isclose(stated, release.epsilon, rel_tol=_SAME)
-                and f"The folder states epsilon {show_up(stated)}, but its own bound gives {self._claim}. The file was "
+                and f"The folder states epsilon {show_up(stated)}, but its own bound gives {claim}. The file was "
                 "changed.",
             ),
             (
@@ -306,10 +300,6 @@ class Subject:
             ("An audit found that the code does not do what is certified.", self.found_in_code),
         )
         return tuple((title, str(words)) for title, words in warnings if words)
-
-    @property
-    def _claim(self) -> str:
-        return f"epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}"
 
     @property
     def discrepancy(self) -> str:
@@ -364,10 +354,9 @@ class Account:
 
 def open_subject(folder: Path, audit: Path | None = None, account: Account | None = None) -> Subject:
     """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again."""
-    # Where the ledger holds another description under the release's entry, the page is about that one.
     release = stored_at(folder)
     problem, entry = ("", None) if account is None else _charged(release, account)
-    if problem and entry is not None:
+    if problem and entry is not None:  # the page is about what the ledger was charged for
         release = replace(release, spec=entry.spec)
     beside = folder / AUDIT_FILE
     source = audit if audit is not None else (beside if beside.is_file() else None)
@@ -399,18 +388,12 @@ def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
     checked = []
     for subject in subjects:
         first = subject if subject.entry is None else seen.setdefault(subject.entry, subject)
-        if subject.not_as_charged or _same_arrays(first.release, subject.release):
-            checked.append(subject)
-            continue
+        paid, arrays = first.release.arrays, subject.release.arrays
+        same = paid.keys() == arrays.keys() and all(np.array_equal(paid[name], arrays[name]) for name in paid)
         words = f"The folder claims entry {subject.entry}, which pays for {first.name}. One debit pays for one release."
-        checked.append(replace(subject, not_as_charged=words, balance=None))
+        kept = subject.not_as_charged or same
+        checked.append(subject if kept else replace(subject, not_as_charged=words, balance=None))
     return checked
-
-
-def _same_arrays(first: StoredRelease, second: StoredRelease) -> bool:
-    return first.arrays.keys() == second.arrays.keys() and all(
-        np.array_equal(values, second.arrays[name]) for name, values in first.arrays.items()
-    )
 
 
 def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | None]:
@@ -420,11 +403,8 @@ def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | Non
         return f"It was charged neither to the given ledger of {dataset!r} nor to any other.", None
     charged_to, number = release.ledger.get("dataset"), release.ledger.get("entry")
     if charged_to != dataset:
-        return (
-            f"The folder claims a charge to the ledger of {str(charged_to)[:80]!r}, but the given ledger is that of "
-            f"{dataset!r}.",
-            None,
-        )
+        claimed = f"The folder claims a charge to the ledger of {str(charged_to)[:80]!r}"
+        return f"{claimed}, but the given ledger is that of {dataset!r}.", None
     entries = {entry.sequence: entry for entry in account.entries}
     if type(number) is not int or number not in entries:
         return f"The folder claims entry {str(number)[:20]!r}, but the ledger of {dataset!r} has {len(entries)}.", None
@@ -438,10 +418,7 @@ def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | Non
             f"charged run, for which this version certifies {proved} at delta {release.delta:g}.",
             entry,
         )
-    if entry.release is not None and release.digest is not None and entry.release != release.digest:
-        return (
-            f"Entry {number} of the ledger of {dataset!r} has the digest of another release. This folder was not made "
-            "on that debit, or it was changed.",
-            None,
-        )
-    return "", entry
+    if None in (entry.release, release.digest) or entry.release == release.digest:
+        return "", entry
+    other = f"Entry {number} of the ledger of {dataset!r} has the digest of another release"
+    return f"{other}. This folder was not made on that debit, or it was changed.", None
