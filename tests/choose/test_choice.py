@@ -95,7 +95,7 @@ def test_replay_moves_no_trial_beyond_what_the_certificate_counts(relation):
     data = columns(n)
     named = [Candidate("a", "y ~ a"), Candidate("both", "y ~ a + b")]
     plan = ChoicePlan.of(TASKS["classification"], declared, named, data, 8.0, 1e-5, relation, 4.0)
-    multiplier = plan.spec.algorithm.base.algorithm.relative_noise(relation)[0]
+    multiplier = plan.explanation.spec.algorithm.base.algorithm.relative_noise(relation)[0]
     reached = 0.0
     for seed, row in enumerate(({"a": 1.0, "b": 1.0, "y": "no"}, {"a": -1.0, "b": 1.0, "y": "yes"})):
         left = {name: np.append(cells[:-1], row[name]) for name, cells in data.items()}
@@ -132,15 +132,15 @@ def test_the_certificate_counts_fit_and_score_of_the_dearest_candidate():
     declared, data = schema(5000), columns(5000)
     named = [Candidate("a", "y ~ a"), Candidate("both", "y ~ a + b")]
     plan = ChoicePlan.of(TASKS["classification"], declared, named, data, 2.0, 1e-6, Relation.REPLACE_ONE, 6.0)
-    base = plan.spec.algorithm.base.algorithm
+    base = plan.explanation.spec.algorithm.base.algorithm
     mu = 1.0 / base.relative_noise(Relation.REPLACE_ONE)[0]
     for one in plan.plans:
         together = math.hypot(spent(one.plan.spec, Relation.REPLACE_ONE), 1.0 / plan.score.deviation)
         assert together <= mu
         assert together == pytest.approx(mu, rel=1e-3)
-    assert explain(plan.spec, 1e-6).epsilon <= 2.0
+    assert explain(plan.explanation.spec, 1e-6).epsilon <= 2.0
     # All trials told, or their number told, would cost more: the certificate is that of a secret number.
-    assert plan.spec.algorithm.trials.mean == pytest.approx(6.0, rel=1e-6)
+    assert plan.explanation.spec.algorithm.trials.mean == pytest.approx(6.0, rel=1e-6)
 
 
 def test_the_better_model_is_chosen_and_its_release_is_read_like_any_other(tmp_path, capsys):

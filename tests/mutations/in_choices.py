@@ -39,7 +39,7 @@ IN_CHOICES = mutations(
   sources = Sources(random_state)
 + read_rows(declarations, self.relation, data, RowAccess(None, None))
 @@ check: rows are read before the debit | check | replay/test_whole_releases.py -k debit and check
-  unit = _unit_of(predictor)
+  unit = 1.0 if predictor.task.classifies else CUT
 + read_rows([declaration], relation, data, RowAccess(None, None))
 @@ check: bands are told where there are enough records | check.answer | replay/test_whole_releases.py -k check
   made = _bands(edges, noised, plan.noise.deviation, inside, unit)

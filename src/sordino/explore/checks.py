@@ -1,14 +1,12 @@
 """Checks and comparisons of releases on rows: calibration and residuals of one, losses of several.
 
-Rows are put into bands by what the release predicts for them. Each band reports how many there are and by how much
-targets are off on average: for classes observed minus predicted shares, for numbers and counts residuals over their
-predicted standard deviation, cut at 4. Predictions are functions of a row and the release, and bands have public edges,
-so one record moves one band: a noised sum whose sensitivity is derived in `mechanisms.statistics.scored_sums`.
+Each band of predictions reports how many rows it has and by how much their targets are off on average. Predictions are
+functions of a row and the release, and bands have public edges, so one record moves one band: a noised sum whose
+sensitivity is derived in `mechanisms.statistics.scored_sums`.
 
 For m models compared, a record adds m losses and m - 1 squares of differences from the first model's loss, all in
-[0, 1]: one noised sum of 2 m - 1 numbers. Differences come with two intervals: one about the table itself, where noise
-is the only error, and one for records like these, which adds the sampling error of a mean of paired differences. Its
-variance is taken at the upper end of what the noised squares leave open, so that interval errs towards too wide.
+[0, 1]: one noised sum of 2 m - 1 numbers. The variance of differences is taken at the upper end of what the noised
+squares leave open, so their interval errs towards too wide.
 """
 
 import math
@@ -52,10 +50,7 @@ CUT = 4.0
 
 @dataclass(frozen=True)
 class Band:
-    """What was predicted for some rows, how many there are, and by how much their targets are off on average.
-
-    `off` is observed minus predicted on average, with its interval; None where too few records are left to tell.
-    """
+    """What was predicted for some rows, how many there are, and, where enough are left, observed minus predicted."""
 
     low: float
     high: float
@@ -142,9 +137,8 @@ def check(
         raise InputError("Private rows need epsilon and delta. Give them, or say that the rows are public.")
     edges, about = _edges(predictor, many)
     relation = Relation.ADD_REMOVE if public else Relation(one_of("relation", release.spec.relation, tuple(Relation)))
-    release_schema = predictor.schema
-    declaration = check_header(release_schema, predictor.task, relation, data)
-    unit = _unit_of(predictor)
+    declaration = check_header(predictor.schema, predictor.task, relation, data)
+    unit = 1.0 if predictor.task.classifies else CUT
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
         (rows,) = tables
@@ -155,14 +149,9 @@ def check(
         found = sums(read_rows([declaration], relation, data, RowAccess(None, None)))
         exact = np.ldexp(found.sums.astype(np.float64), EXPONENT)
         return Check(_bands(edges, exact, 0.0, inside, unit), about, inside, None)
-    plan = sum_plan(
-        f"a check of a release in {many} bands of its predictions: records, and how far targets are off",
-        BAND_LENGTHS,
-        release_schema,
-        epsilon=epsilon or 0.0,
-        delta=delta or 0.0,
-        relation=relation,
-    )
+    query = f"a check of a release in {many} bands of its predictions: records, and how far targets are off"
+    spent = {"epsilon": epsilon or 0.0, "delta": delta or 0.0}
+    plan = sum_plan(query, BAND_LENGTHS, predictor.schema, **spent, relation=relation)
 
     def answer(noised: Array) -> tuple[tuple[Band, ...], dict[str, Any]]:
         made = _bands(edges, noised, plan.noise.deviation, inside, unit)
@@ -192,10 +181,6 @@ def _edges(predictor: Predictor, bands: int) -> tuple[Array, str]:
     return np.linspace(kind.low, kind.high, bands + 1), about
 
 
-def _unit_of(predictor: Predictor) -> float:
-    return 1.0 if predictor.task.classifies else CUT
-
-
 def _placed(predictor: Predictor, rows: EncodedRows, edges: Array) -> tuple[NDArray[np.intp], Array]:
     """The band of each record, and how far it is off, over the largest size that it may have."""
     if predictor.task.classifies:
@@ -203,9 +188,8 @@ def _placed(predictor: Predictor, rows: EncodedRows, edges: Array) -> tuple[NDAr
         if shares.shape[1] == 2:
             predicted, off = shares[:, 1], codes - shares[:, 1]
         else:
-            best = shares.argmax(axis=1)
-            predicted = shares[np.arange(len(best)), best]
-            off = (codes == best) - predicted
+            predicted = shares.max(axis=1)
+            off = (codes == shares.argmax(axis=1)) - predicted
     else:
         predicted, deviation = means(predictor, rows.X)
         off = (predictor.task.decoded(predictor, rows.y) - predicted) / np.maximum(deviation, 1e-12) / CUT
@@ -242,10 +226,7 @@ _MOST_MODELS = 20
 
 @dataclass(frozen=True)
 class Compared:
-    """One model: its mean loss, and how that differs from the first model's.
-
-    `table` is the interval of the difference about the table itself, `alike` that for records like these.
-    """
+    """One model: its mean loss, and how that differs from the first, about the table itself and for records alike."""
 
     name: str
     loss: float
@@ -329,14 +310,11 @@ def compare(
     relation = next(iter(releases.values())).spec.relation
     declarations = [check_header(one.schema, one.task, relation, data) for one in predictors]
     models = len(predictors)
-    plan = sum_plan(
+    query, lengths = (
         f"losses of {models} released models, and squares of their differences",
         cube_lengths(2 * models - 1),
-        schema,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
     )
+    plan = sum_plan(query, lengths, schema, epsilon=epsilon, delta=delta, relation=relation)
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
         lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1)

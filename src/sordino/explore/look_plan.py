@@ -70,10 +70,8 @@ class LookPlan:
             largest = max((noise[one] for one in bounds), default=0.0)
             if _hidden(largest, schema.records, most) <= 1.0:
                 break
-        squares = [
-            sum((_moved(one, relation) / noise[one]) ** 2 for one in charged if rounds[one] >= place)
-            for place in (1, 2)
-        ]
+        moved = {one: (_moved(one, relation) / noise[one]) ** 2 for one in charged}
+        squares = [sum(moved[one] for one in charged if rounds[one] >= place) for place in (1, 2)]
         # Bounds that noise would hide are refused by public numbers alone, before anything is spent.
         hidden = _hidden(largest, schema.records, 1)
         if hidden > 1.0:
@@ -88,9 +86,8 @@ class LookPlan:
     def answered(self, sums_of: SumsOf, sources: Sources, level: float) -> list[tuple[ParsedQuestion, tuple[Row, ...]]]:
         """Noise the sums, one call a round, and answer."""
         first = self._round(sums_of, sources.fresh(), [one.question for one in self.asked], list(self.noise))
-        bounds = {
-            k: one.question for k, one in enumerate(self.asked) if self.twice and isinstance(one.question, Bounds)
-        }
+        asked = enumerate(self.asked) if self.twice else ()
+        bounds = {k: one.question for k, one in asked if isinstance(one.question, Bounds)}
         ends = {k: first_ends(question, first[k], self.noise[k]) for k, question in bounds.items()}
         # Where the first round found no ends the second one counts all the same, so that as much is noised.
         refined = {
@@ -159,11 +156,8 @@ def _spec(
 ) -> Spec:
     """The run in words. Sums are over their noise and scaled so that one unit moves a round by 1."""
     replaced = relation is Relation.REPLACE_ONE
-    longest = (
-        1.0
-        if not replaced
-        else min(1.0, up(max(one.question.lengths.added / _moved(one, relation) for one in charged)))
-    )
+    added = up(max(one.question.lengths.added / _moved(one, relation) for one in charged))
+    longest = min(1.0, added) if replaced else 1.0
     listed = "; ".join(one.question.text for one in charged)
     query = "a look: " + (listed if len(listed) <= 400 else f"{listed[:380]} and more")
     multipliers = ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus))

@@ -44,8 +44,6 @@ _LEVELS = Interval(0.5, 1.0, high_open=True)
 # Stands for the columns of a table of which nothing is declared yet.
 _UNDECLARED = "(no column is declared)"
 ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it, and include the noise only."
-
-
 Answers = tuple[tuple[str, tuple[Row, ...]], ...]
 
 
@@ -87,8 +85,7 @@ def imputed(schema: Schema, release: StoredRelease) -> Schema:
     a cell is missing, and are marked as charged; a mode is the declared word with the largest noised count.
     """
     answers = release.settings.get("answers") if release.kind == LOOK else None
-    found = {}
-    kinds = {column.name: column.kind for column in schema.declared_columns()}
+    found, kinds = {}, {column.name: column.kind for column in schema.declared_columns()}
     for one in answers or ():
         name = one["columns"][0] if len(one["columns"]) == 1 else None
         fill = None if name not in kinds else _fill(kinds[name], one)
@@ -176,11 +173,11 @@ def look(
     declared = _declaration(schema, records)
     asked = parsed(questions, declared, column_names(declared.source(data)))
     inside = number("level", level, _LEVELS)
-    plan = LookPlan.of(
-        asked, declared, number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT), related
-    )
+    budget = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
+    plan = LookPlan.of(asked, declared, *budget, related)
     sources = Sources(random_state)
-    names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *_unit(declared)]))
+    unit = () if declared.unit_column is None else (declared.unit_column,)
+    names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *unit]))
     _check_types(asked, declared, data, names)
     given = None if engine in (None, IN_MEMORY) else parts_to_look_at(declared, data, engine, names)
     number_there = partial(number_of, declared, data) if given is None else partial(given.number, declared)
@@ -191,12 +188,8 @@ def look(
         else:
             total = access.read(partial(sums_in_parts, given, declared, related))
         answers = plan.answered(lambda questions: access.read(partial(total, questions)), sources, inside)
-        settings = {
-            "task": LOOK,
-            "level": inside,
-            "about": ABOUT_TABLE + _counted(declared),
-            "answers": [_stored(one, rows) for one, rows in answers],
-        }
+        stored = [_stored(one, rows) for one, rows in answers]
+        settings = {"task": LOOK, "level": inside, "about": ABOUT_TABLE + _counted(declared), "answers": stored}
         return RunContents(
             kind=LOOK,
             arrays={"answers": np.array([_ends(row) for _, rows in answers for row in rows]).reshape(-1, 3)},
@@ -255,10 +248,6 @@ def _declaration(given: Any, records: int | None) -> Schema:
     if schema.reads_private_data:
         raise InputError("The bounds of this schema were taken from private rows. Declare them from public knowledge.")
     return schema
-
-
-def _unit(schema: Schema) -> tuple[str, ...]:
-    return () if schema.unit_column is None else (schema.unit_column,)
 
 
 def _check_types(asked: Sequence[ParsedQuestion], schema: Schema, data: object, names: tuple[str, ...]) -> None:

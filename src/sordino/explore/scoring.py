@@ -1,13 +1,11 @@
 """How well a released model does on private rows: what a record loses, and one charge for a sum of it.
 
-Predictions here are those at the posterior's mean coefficients. A loss lies in [0, 1] whatever a record holds. For a
-class it is -ln of the probability that the model gave it, divided by ln 20 and cut at 1: a class that was given 5 % or
-less has loss 1. For a number or a count it is the distance of the target from its predicted mean, over a quarter of the
-target's declared range and cut there. Both are functions of the record, the release and declared numbers.
+Predictions are those at the posterior's mean coefficients. A loss lies in [0, 1] whatever a record holds and is a
+function of the record, the release and declared numbers: -ln of the probability of a class over ln 20, or the distance
+of a number from its mean over a quarter of its declared range, both cut at 1.
 
-What a record adds may depend on that record alone, to the last digit. How a matrix product of floats rounds may depend
-on where a row stands, so scores are sums of whole numbers, exponentials and logarithms are looked up by whole numbers,
-and what is left is sums, products and roots of single floats, which round alike wherever they are computed.
+What a record adds depends on that record alone, to the last digit: scores are sums of whole numbers, exponentials and
+logarithms are looked up, and what is left are single floats, which round alike wherever they are computed.
 """
 
 import math
@@ -45,8 +43,6 @@ from sordino.noise.integer_sums import DIGITS
 LEAST_PROBABILITY = 0.05
 # Distances are cut at this share of the target's declared range.
 LARGEST_SHARE = 0.25
-
-
 # The words of models that score single records.
 SCORED = tuple(word for word, (task, _) in MODELS.items() if task.scored)
 
@@ -55,10 +51,8 @@ def scored_predictor(release: StoredRelease) -> Predictor:
     """A release that can be scored; others are refused in a sentence."""
     predictor = Predictor(release)
     if not predictor.task.scored:
-        raise InputError(
-            f"Expected a release of a model that scores single records, one of {', '.join(SCORED)}, got "
-            f"{predictor.task.title}."
-        )
+        known = f"one of {', '.join(SCORED)}, got {predictor.task.title}"
+        raise InputError(f"Expected a release of a model that scores single records, {known}.")
     return predictor
 
 
@@ -211,12 +205,8 @@ def read_rows(
     declarations: Sequence[Declaration], relation: Relation, data: object, access: RowAccess
 ) -> list[EncodedRows]:
     """Rows of one table as each declaration encodes them; after the debit, and refused as every fit refuses them."""
-    return [access.read(_reader(one, relation, data)) for one in declarations]
-
-
-def _reader(declaration: Declaration, relation: Relation, data: object) -> Callable[[], EncodedRows]:
-    schema = replace(declaration.schema, row_norm=None)
-    return lambda: encoded_rows(replace(declaration, schema=schema), relation, data, None)
+    whole = [replace(one, schema=replace(one.schema, row_norm=None)) for one in declarations]
+    return [access.read(partial(encoded_rows, one, relation, data, None)) for one in whole]
 
 
 def check_header(schema: Schema, task: Task, relation: Relation, data: object) -> Declaration:

@@ -1,10 +1,8 @@
 """A certified choice among models: fit and score a candidate drawn at random, again and again, and tell only the best.
 
-A trial draws one of the candidates, fits it with its own noise, and adds up what it loses on the same rows with noise
-of its own. How many trials there are is geometric and stays secret; only the trial with the least noised loss is
-released: its posterior, its candidate and its noised loss. That a choice costs little more than one trial, and not as
-much as all of them together, is `selection.repeated` (Papernot & Steinke 2022), and it depends on the number being
-random and secret.
+A trial draws one of the candidates, fits it, and adds up what it loses on the same rows, with noise of its own. How
+many trials there are is geometric and stays secret; only the one with the least noised loss is released. That it costs
+little more than one trial is `selection.repeated` (Papernot & Steinke 2022), which needs a random and secret number.
 
 One description covers all trials. Every sum of a trial is a Gaussian mechanism, chosen in view of earlier ones, and
 those of the fit and the score add up to at most the same mu whichever candidate was drawn; which one is drawn looks at
@@ -111,8 +109,7 @@ def best_of_trials(
     The number of trials is geometric, whatever the trials answer: the coin is tossed after each one and looks at
     nothing. Candidates and coins are whole numbers drawn without bias.
     """
-    generator = coins.generator(Purpose.BATCHES)
-    parts = coin_parts(stop)
+    generator, parts = coins.generator(Purpose.BATCHES), coin_parts(stop)
     best: SelectionTrial[Output] | None = None
     while True:
         found = trial(int(generator.integers(0, candidates)))
@@ -207,10 +204,10 @@ def choose(
             "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
         }
         contents = fit_contents(made.plans[place].plan, outcome, (named[place].name, mean))
-        caution = (
+        drawn = (
             f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice."
         )
-        return replace(contents, settings={**contents.settings, CHOSEN: chosen}, cautions=(caution, *contents.cautions))
+        return replace(contents, settings={**contents.settings, CHOSEN: chosen}, cautions=(drawn, *contents.cautions))
 
     release, (name, loss) = charged_run(
         made.explanation,
@@ -230,8 +227,7 @@ def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
     found = tuple(one if isinstance(one, Candidate) else Candidate(one, one) for one in given)
     whole_number("the number of candidates", len(found), _MOST_CANDIDATES)
     names = [one.name for one in found]
-    repeated = [name for place, name in enumerate(names) if name in names[:place]]
-    if repeated:
+    if repeated := [name for place, name in enumerate(names) if name in names[:place]]:
         raise InputError(f"Expected different candidates, got {shown_names(repeated)} twice; leave one out.")
     return found
 
@@ -246,12 +242,11 @@ class PlannedCandidate:
 
 @dataclass(frozen=True, eq=False)
 class ChoicePlan:
-    """What is about to run: a plan for each candidate, the noise of the score, and the spec that is charged."""
+    """What is about to run: a plan for each candidate, the noise of the score, and what is certified and charged."""
 
     plans: tuple[PlannedCandidate, ...]
     score: ScoreNoise
     trials: NegativeBinomialTrials
-    spec: Spec
     explanation: Explanation
 
     @classmethod
@@ -277,22 +272,19 @@ class ChoicePlan:
         largest = max(spent(plan.plan.spec, relation) for plan in plans)
         together = up(math.hypot(largest, _LOSS.under(relation) / score.deviation), 4)
         spec = choice_spec(together, schema, relation, fails, trials, len(plans))
-        explanation = explain(spec, fails)
-        return cls(plans, score, trials, spec, explanation)
+        return cls(plans, score, trials, explain(spec, fails))
 
     def ran(self, rows: Sequence[Any], sources: Sources) -> SelectionTrial[tuple[int, Any]]:
         """The best trial; every trial draws from fresh sources."""
 
         def trial(place: int) -> SelectionTrial[tuple[int, Any]]:
-            own, one = rows[place], self.plans[place]
-            outcome = one.plan.method.run(one.plan, own, sources)
-            contents = fit_contents(one.plan, outcome, None)
+            own, plan = rows[place], self.plans[place].plan
+            outcome = plan.method.run(plan, own, sources)
+            contents = fit_contents(plan, outcome, None)
             release = contents.release(self.explanation, private=sources.private)
             lost = losses(Predictor(release), own.X, own.y)
-            found = totals(lost[:, None], own.units)
-            loss = float(self.score.released(found, sources.fresh())[0])
-            arrays = contents.arrays
-            key = (place, *(np.asarray(arrays[name]).tobytes() for name in sorted(arrays)))
+            loss = float(self.score.released(totals(lost[:, None], own.units), sources.fresh())[0])
+            key = (place, *(np.asarray(values).tobytes() for _, values in sorted(contents.arrays.items())))
             return SelectionTrial(loss, key, (place, outcome))
 
         return best_of_trials(trial, len(self.plans), self.trials.stop, sources.fresh())
@@ -307,8 +299,7 @@ def _planned(
     if schema.target != own.target and schema.target is not None:
         raise InputError(f"Expected candidates with the target {schema.target.name!r}, got {one.name!r} with another.")
     declaration = check_header(own, task, relation, data)
-    settings = one.settings or {}
-    problem = FitProblem(task, declaration.schema, epsilon, delta, relation, settings, declaration.labels)
+    problem = FitProblem(task, declaration.schema, epsilon, delta, relation, one.settings or {}, declaration.labels)
     method = METHODS[METHOD]
     reason = method.why_not(problem)
     if reason is not None:

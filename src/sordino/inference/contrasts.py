@@ -1,9 +1,8 @@
-"""What a reader takes from weighted draws of coefficients: tables, contrasts, joint tests and intervals of predictions.
+"""What a reader takes from weighted draws of coefficients: tables, contrasts and joint tests.
 
 An estimate is the posterior's mean, its standard error the posterior's standard deviation, an interval the central
-share of the draws. z is the estimate over its standard error. The p-value is twice the share of the draws on the other
-side of 0: it is below 5 % where a 95 % interval leaves 0 out, and that of z where draws are normal; tails too thin for
-the draws to tell are those of z. The prior sits at no effect, so it pulls both towards none: with V the posterior
+share of the draws. The p-value is twice the share of the draws on the other side of 0; tails too thin for the draws to
+tell are those of z, the estimate over its standard error. The prior pulls both towards no effect: with V the posterior
 covariance and L the precision of the data, the estimate varies by V L V, which is at most V.
 """
 
@@ -106,9 +105,8 @@ class Coefficients:
 class Line:
     """One coefficient, or a sum of several, as a table shows it.
 
-    `estimate` and `standard_error` are the posterior's mean and standard deviation; `p_value` is twice the share of
-    draws on the other side of 0, and None with `z` where intervals are not known to hold; `ratio` is exp of estimate
-    and ends; `shares` of the variance are sampling, privacy and prior; `step` is a round number of units for figures.
+    `z` and `p_value` are None where intervals are not known to hold; `ratio` is exp of estimate and ends; `shares` of
+    the variance are sampling, privacy and prior; `step` is a round number of units for figures.
     """
 
     name: str
@@ -179,26 +177,20 @@ def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
     sides, units = _above_zero(coefficients, coefficients.draws), np.eye(len(coefficients.names))
     each = zip(coefficients.names, coefficients.mean, errors, ends, sides, units, strict=True)
-    return tuple(
-        _line(coefficients, name, mean, error, ends, above, unit, level)
-        for name, mean, error, ends, above, unit in each
-    )
+    return tuple(_line(coefficients, level, *one) for one in each)
 
 
 def contrast(
     coefficients: Coefficients, weights: Mapping[str, float] | str, level: float = LEVEL, name: str | None = None
 ) -> Line:
-    """A sum of coefficients, such as the difference of two: {"age": 1, "dose": -1}.
-
-    `weights` are numbers by name, or one name; by default the sum is named in words.
-    """
+    """A sum of coefficients, by name, such as {"age": 1, "dose": -1}; by default it is named in words."""
     vector = coefficients.vector(weights)
     drawn = coefficients.draws @ vector
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
     (ends,) = weighted_quantiles(drawn[:, None], coefficients.weights, tails(level))
     (above,) = _above_zero(coefficients, drawn[:, None])
-    return _line(coefficients, name or in_words(weights), mean, error, ends, above, vector, level)
+    return _line(coefficients, level, name or in_words(weights), mean, error, ends, above, vector)
 
 
 def _above_zero(known: Coefficients, drawn: Array) -> Array:
@@ -207,7 +199,7 @@ def _above_zero(known: Coefficients, drawn: Array) -> Array:
 
 
 def _line(
-    known: Coefficients, name: str, mean: float, error: float, ends: Array, above: float, vector: Array, level: float
+    known: Coefficients, level: float, name: str, mean: float, error: float, ends: Array, above: float, vector: Array
 ) -> Line:
     mean, error, low, high = (float(one) for one in (mean, error, *ends))
     if not all(map(math.isfinite, (mean, error, low, high))):
@@ -223,10 +215,7 @@ def _line(
 
 @dataclass(frozen=True)
 class Wald:
-    """A joint test that sums of coefficients are all 0.
-
-    `statistic` is the squared length of the estimates in units of their covariance, chi-squared with so many `degrees`.
-    """
+    """A joint test that sums of coefficients are all 0; `statistic` is chi-squared with so many `degrees`."""
 
     names: tuple[str, ...]
     statistic: float
@@ -248,12 +237,7 @@ class Wald:
 
 
 def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]) -> Wald:
-    """The joint test that coefficients, or sums of them, are all 0.
-
-    Args:
-        coefficients: the draws.
-        tested: names, or contrasts as `contrast` takes them.
-    """
+    """The joint test that coefficients, or sums of them as `contrast` takes them, are all 0."""
     if isinstance(tested, str | Mapping) or not tested:
         raise refuse("what is tested", 'to be a list of names or contrasts such as ["age", "dose"]', tested)
     rows = np.array([coefficients.vector(one) for one in tested])

@@ -1,8 +1,6 @@
 """`sordino.plan`: which standard errors, widths and power to expect of a fit, from declared numbers alone.
 
-No row is read. The engine's formula takes columns of typical spread (`influence.plan.expected`): numbers that
-vary by about a quarter of half their declared range, 0/1 columns that hold for 15 % of records, correlated as columns
-typically are. Real columns differ, and so do their widths; `LIMITS` says by how much.
+The engine's formula takes columns of typical spread; `LIMITS` says how far widths of real columns are from it.
 """
 
 import math
@@ -177,10 +175,7 @@ class Expectation(Result):
         return self.at(MOST_EPSILON).line(name).width
 
     def _least(self, enough: Callable[["Expectation"], bool]) -> float | None:
-        """Over a grid first, because shares of the budget change in steps, then by halving between two of its points.
-
-        The answer is rounded up to three digits.
-        """
+        """By a grid, because shares of the budget change in steps, then by halving; rounded up to three digits."""
         grid = np.geomspace(LEAST_EPSILON, MOST_EPSILON, _STEPS + 1).tolist()
         found = next((place for place, epsilon in enumerate(grid) if enough(self.at(epsilon))), None)
         if found is None:
@@ -252,13 +247,8 @@ class Expectation(Result):
             f"{made.family}, {made.records:,} {made.declaration.counted}s, epsilon {made.epsilon:g}, delta "
             f"{made.delta:g}, {made.relation.value}: expected from declared numbers, no row was read"
         )
-        header = [
-            "",
-            "std. error",
-            f"{100 * self.level:g} % width",
-            *_SHARES,
-            f"detectable ({percent(self.power)} power)",
-        ]
+        least = f"detectable ({percent(self.power)} power)"
+        header = ["", "std. error", f"{100 * self.level:g} % width", *_SHARES, least]
         columns = by_name(self.lines, _LINE)
         columns["detectable"] = [line.detectable(self.power, self.level) for line in self.lines]
         cells = [columns["name"], *([figure(one) for one in columns[name]] for name in ("standard_error", "width"))]
@@ -278,19 +268,14 @@ class Expectation(Result):
             ]
             tables.append((("wanted", "width", "epsilon needed"), tuple(wanted)))
         tables.append(self._curve)
-        cautions = (
-            *self._too_small,
-            *([f"Intervals of such a fit are withheld: {TOO_MANY}."] if self.withheld else []),
-        )
-        return ResultTable(title, tuple(tables), columns, (), cautions, self._remarks)
+        withheld = (f"Intervals of such a fit are withheld: {TOO_MANY}.",) if self.withheld else ()
+        return ResultTable(title, tuple(tables), columns, (), (*self._too_small, *withheld), self._remarks)
 
     @property
     def _wanted(self) -> list[tuple[str, float, float | None, float]]:
         """Names, widths, the epsilon that reaches each, and the width that no epsilon goes below."""
-        widths = {} if self.width is None else self.effects(self.width)
-        return [
-            (name, width, self.epsilon_for_width(width, name), self.least_width(name)) for name, width in widths.items()
-        ]
+        asked = [] if self.width is None else self.effects(self.width).items()
+        return [(name, width, self.epsilon_for_width(width, name), self.least_width(name)) for name, width in asked]
 
     @property
     def _curve(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -404,15 +389,8 @@ def plan(
     if records is not None:
         read = replace(read, records=whole_number("records", records))
     declared = declared_columns(read, task)
-    problem = FitProblem(
-        task,
-        declared.schema,
-        epsilon,
-        delta,
-        Relation(one_of("relation", relation, tuple(Relation))),
-        settings | dict(fixed),
-        declared.labels,
-    )
+    budget = (epsilon, delta, Relation(one_of("relation", relation, tuple(Relation))))
+    problem = FitProblem(task, declared.schema, *budget, settings | dict(fixed), declared.labels)
     reason = METHODS["bounded-influence"].refusal(problem)
     if reason is not None:
         raise InputError(f"Bounded influence cannot fit this schema: it {reason}.")

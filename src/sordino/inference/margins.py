@@ -1,9 +1,7 @@
 """What a release says in the units of the table: predicted margins and effects, and draws of coefficients by name.
 
-A margin is the mean outcome at a value of a column. The other columns are held at declared values (the middle of a
-range, the first word of a list) or given ones; or the margin is averaged over the rows of a public table in which the
-column is set to the value. An effect is a difference of two margins: of a round step of a number around the middle of
-its range, or of a word against the first one. Everything is computed from released draws and public values.
+A margin is the mean outcome at a value of a column; the other columns are held at values, or it is averaged over the
+rows of a public table. An effect is a difference of two margins. All come from released draws and public values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,10 +49,7 @@ _WHAT = "Intervals are central posterior intervals for the mean, not for a new r
 
 @dataclass(frozen=True)
 class Margin:
-    """The mean outcome at a value of a column, or a difference of two of them.
-
-    `value` is what the column is set to, or the comparison in words; `outcome` is a class or what the mean is called.
-    """
+    """The mean outcome at a value of a column, or a difference; `outcome` is a class or what the mean is called."""
 
     column: str
     value: str
@@ -66,10 +61,7 @@ class Margin:
 
 @dataclass(frozen=True)
 class Margins(Result):
-    """Margins or effects of some columns; print them.
-
-    `remarks` say where the other columns were held, `cautions` what a reader must know first.
-    """
+    """Margins or effects of some columns; print them. `remarks` say where the other columns were held."""
 
     margins: tuple[Margin, ...]
     title: str
@@ -345,11 +337,9 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
     words = _class_words(predictor)
     shaped = table.reshape(1, len(table), -1, max(len(words), 1))
     columns = [name.removesuffix(f" [{words[0]}]") if words else name for name in names[:: max(len(words), 1)]]
-    coords: dict[str, object] = {"column": columns[1:]}
-    dims = {"slope": ["column"], "intercept": []}
-    if words:
-        coords["class"] = words
-        dims = {"slope": ["column", "class"], "intercept": ["class"]}
+    coords: dict[str, object] = {"column": columns[1:], **({"class": words} if words else {})}
+    several = ["class"] if words else []
+    dims = {"slope": ["column", *several], "intercept": several}
     intercept, slope = shaped[:, :, 0], shaped[:, :, 1:]
     variables = {"intercept": intercept if words else intercept[..., 0], "slope": slope if words else slope[..., 0]}
     groups: dict[str, object] = {"posterior": variables}

@@ -112,9 +112,11 @@ class Release(StoredRelease):
 
 def answering(release: StoredRelease) -> Release:
     """A stored release as one that answers."""
-    if isinstance(release, Release):
-        return release
-    return Release(**{one.name: getattr(release, one.name) for one in fields(StoredRelease)})
+    return release if isinstance(release, Release) else Release(**_stored_fields(release))
+
+
+def _stored_fields(release: StoredRelease) -> dict[str, Any]:
+    return {one.name: getattr(release, one.name) for one in fields(StoredRelease)}
 
 
 def read_release(path: str | Path) -> Release:
@@ -148,8 +150,7 @@ def entry_names(sites: Any, most: int) -> list[str]:
         return []
     names = []
     for site, shape in zip(sites, shapes, strict=True):
-        places = np.ndindex(*shape) if shape else [()]
-        names += [f"{site['name']}{list(place) if place else ''}" for place in places]
+        names += [f"{site['name']}{list(place) if place else ''}" for place in np.ndindex(*shape)]
     return names
 
 
@@ -225,10 +226,7 @@ def _parameters(release: StoredRelease) -> tuple[list[str], Array, tuple[str, ..
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CustomRelease(Release):
-    """A stored release with the model beside it; without the model it has sites, and with it predictions.
-
-    `audit` is the lower bound that the very run showed, where it had canaries.
-    """
+    """A stored release with the model beside it; `audit` is the lower bound of a run that had canaries."""
 
     own: CustomModel | None = None
     audit: LowerBound | None = None
@@ -255,7 +253,9 @@ class CustomRelease(Release):
         Returns:
             For every observed site its draws; latents of a unit are drawn anew from the population.
         """
-        model, theta = self._model(), self._free(whole_number("draws", draws))
+        model, theta, count = self._model(), self._vectors, whole_number("draws", draws)
+        if WEIGHTS not in self.arrays:  # every point of a network is used once: its output has no chance in it
+            theta = theta[np.arange(count) % len(theta)]
         with in_doubles():
             found = model.predict(jnp.asarray(theta), _given(data), jax.random.key(seed))
             return {name: np.asarray(values) for name, values in found.items()}
@@ -309,11 +309,6 @@ class CustomRelease(Release):
         free = np.asarray(self.arrays.get(FREE_DRAWS, self._table), np.float64)
         return free.reshape(-1, free.shape[-1])
 
-    def _free(self, draws: int) -> Array:
-        flat = self._vectors
-        # Every point of a network is used once: its output has no chance in it.
-        return flat if WEIGHTS in self.arrays else flat[np.arange(draws) % len(flat)]
-
     def _model(self) -> CustomModel:
         if self.own is None:
             raise InputError("A folder does not hold its model. Use sordino.reopen(folder, model).")
@@ -322,9 +317,7 @@ class CustomRelease(Release):
 
 def with_model(release: StoredRelease, own: CustomModel | None, audit: LowerBound | None = None) -> CustomRelease:
     """A stored release and its model as one."""
-    return CustomRelease(
-        **{one.name: getattr(release, one.name) for one in fields(StoredRelease)}, own=own, audit=audit
-    )
+    return CustomRelease(**_stored_fields(release), own=own, audit=audit)
 
 
 def reopen(

@@ -1,8 +1,7 @@
 """What a release says as a table: coefficients of fits, answers of looks, bands of checks, losses of compared models.
 
-A fit by bounded influence has intervals that hold, so its table has standard errors, z and p-values, and says what each
-width is made of. Of older methods only the estimates are shown, with intervals where it was measured how often they
-hold, and no test.
+A fit by bounded influence has standard errors, z, p-values and shares of each width; other methods have estimates, with
+intervals where it was measured how often they hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,11 +82,10 @@ class Summary(Result):
 
     def line(self, name: str) -> Line:
         """The line of one coefficient."""
-        for one in self.lines:
-            if one.name == name:
-                return one
-        known = ", ".join(one.name for one in self.lines[:12])
-        raise InputError(f"Expected a coefficient to be one of {known}, got {name!r}.")
+        names = [one.name for one in self.lines]
+        if name not in names:
+            raise InputError(f"Expected a coefficient to be one of {', '.join(names[:12])}, got {name!r}.")
+        return self.lines[names.index(name)]
 
     def as_dict(self) -> dict[str, object]:
         """For a machine."""
@@ -172,10 +170,7 @@ def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
 
 
 def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
-    """The coefficients of a release as a table.
-
-    It has no lines where the model has no coefficients that mean something one by one.
-    """
+    """The coefficients of a release as a table, without lines where none means something by itself."""
     number("level", level, OPEN_UNIT)
     known = coefficients_if_known(release)
     if known is not None:
@@ -190,14 +185,13 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
 
 def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str], ...]:
     """What stands above the tables of a release, as statsmodels has it; public settings and the certificate."""
-    schema, settings, task = release.schema, release.settings, task_of(release.settings)
+    schema, ledger, task = release.schema, release.ledger, task_of(release.settings)
     target = None if schema is None else schema.target
-    ledger = release.ledger
     entry = "none" if ledger is None else f"entry {ledger['entry']} of {ledger['dataset']}"
     return (
         *((("Dep. variable", target.name),) if target is not None else ()),
         ("Model", family or ("" if task is None else next(iter(task.models)))),
-        ("Method", str(settings.get("method"))),
+        ("Method", str(release.settings.get("method"))),
         *(((f"{schema.counted.capitalize()} (declared)", f"{schema.records:,}"),) if schema is not None else ()),
         ("Epsilon", show_up(release.epsilon)),
         ("Delta", f"{release.delta:g}"),
@@ -211,7 +205,7 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
     labels = release.settings.get("labels")
     said = []
     if known.ratio == "odds ratio" and isinstance(labels, list | tuple) and len(labels) > 1:
-        of = f"{printable(str(labels[1]))}" if len(labels) == 2 else "each class"
+        of = printable(str(labels[1])) if len(labels) == 2 else "each class"
         said.append(f"Odds are those of {of} against {printable(str(labels[0]))}.")
     features = () if release.schema is None else release.schema.features
     first = [f"{feature.name}={feature.kind.values[0]}" for feature in features if isinstance(feature.kind, Category)]
@@ -233,11 +227,8 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
 def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
     """What one unit of a column is where its name does not say it, and from where products and gaps count."""
     numbers = {name: kind for name, kind in kinds.items() if isinstance(kind, Measurement)}
-    said = [
-        f"One more of {printable(name)} is {printable(kind.one_more)}."
-        for name, kind in numbers.items()
-        if kind.one_more
-    ]
+    units = {name: kind.one_more for name, kind in numbers.items() if kind.one_more}
+    said = [f"One more of {printable(name)} is {printable(unit)}." for name, unit in units.items()]
     of = {part.column: part for kind in numbers.values() if isinstance(kind, Interaction) for part in kind.of}
     middles = [
         f"{printable(name)} from {(part.kind.low + part.kind.high) / 2.0:g}"
@@ -256,10 +247,7 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
 
 
 def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
-    """The weighted draws of a release in the units of the table; None for methods that do not know their error.
-
-    Nor are they known where there are so many coefficients that intervals are withheld.
-    """
+    """The weighted draws of a release in the units of the table; None where the method does not know its error."""
     if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
@@ -283,15 +271,15 @@ def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]
 def coefficients_of(release: StoredRelease) -> Coefficients:
     """The same; refused where there are none."""
     found = coefficients_if_known(release)
-    if found is None:
-        method, reason = release.settings.get("method"), withheld(release)
-        if reason is not None:
-            raise InputError(f"The intervals of this release are withheld: {reason}.")
-        raise InputError(
-            f"The method {method!r} does not account for all of its error, so no test can be made. Fit by bounded "
-            "influence."
-        )
-    return found
+    if found is not None:
+        return found
+    if (reason := withheld(release)) is not None:
+        raise InputError(f"The intervals of this release are withheld: {reason}.")
+    method = release.settings.get("method")
+    raise InputError(
+        f"The method {method!r} does not account for all of its error, so no test can be made. Fit by bounded "
+        "influence."
+    )
 
 
 def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], str, str]:
@@ -325,7 +313,6 @@ def _title(release: StoredRelease, family: str = "") -> str:
 
 
 # What looks, checks and comparisons released.
-
 LOOK, CHECK, COMPARISON = "look", "check", "comparison"
 ABOUT = (
     "Loss is 0 for a certain and right prediction and 1 for the worst. Classes: -ln of the probability of the true "
@@ -361,16 +348,12 @@ def answer_table(release: StoredRelease) -> ResultTable:
 def check_table(bands: list[dict[str, Any]], about: str, level: float, release: StoredRelease | None) -> ResultTable:
     """The bands of a check."""
     header = ("predicted", "records", "off by", f"{100.0 * level:g} % interval")
-    named = [interval(one["low"], one["high"]) for one in bands]
-    rows = tuple(
-        (
-            name,
-            f"{one['count']:.0f}",
-            "too few" if one["off"] is None else figure(one["off"]),
-            interval(one["off_low"], one["off_high"]),
-        )
-        for name, one in zip(named, bands, strict=True)
-    )
+    rows, points = [], []
+    for one in bands:
+        name, ends = interval(one["low"], one["high"]), (one["off_low"], one["off_high"])
+        off = "too few" if one["off"] is None else figure(one["off"])
+        rows.append((name, f"{one['count']:.0f}", off, interval(*ends)))
+        points += [] if one["off"] is None else [Estimate(name, one["off"], *ends)]
     if release is None:
         title = "Check on public rows: exact, and not charged."
         meant = "The rows must be public, because the answer reveals them. There is no noise and therefore no interval."
@@ -378,33 +361,22 @@ def check_table(bands: list[dict[str, Any]], about: str, level: float, release: 
         title = under_guarantee("Check on private rows", release)
         meant = "Intervals are about the table itself and include the noise only."
     columns = by_name(bands, ("low", "high", "count", "off", "off_low", "off_high"))
-    points = tuple(
-        Estimate(name, one["off"], one["off_low"], one["off_high"])
-        for name, one in zip(named, bands, strict=True)
-        if one["off"] is not None
-    )
-    return ResultTable(title, ((header, rows),), columns, (), (), (about, meant), (points,))
+    return ResultTable(title, ((header, tuple(rows)),), columns, (), (), (about, meant), (tuple(points),))
 
 
 def comparison_table(models: list[dict[str, Any]], level: float, release: StoredRelease) -> ResultTable:
     """Models beside each other."""
     share, none = f"{100.0 * level:g} %", (None, None)
     header = ("model", "mean loss", f"{share} interval", "difference", f"{share} in the table", f"{share} alike")
-    rows = tuple(
-        (
-            one["name"],
-            figure(one["loss"]),
-            interval(one["low"], one["high"]),
-            figure(one["difference"]),
-            interval(*(one["table"] or none)),
-            interval(*(one["alike"] or none)),
-        )
-        for one in models
-    )
+    rows = []
+    for one in models:
+        ends = ((one["low"], one["high"]), one["table"] or none, one["alike"] or none)
+        own, table, alike = (interval(*both) for both in ends)
+        rows.append((one["name"], figure(one["loss"]), own, figure(one["difference"]), table, alike))
     columns = by_name(models, ("name", "loss", "low", "high", "difference"))
     for key in ("table", "alike"):
         for place, end in enumerate(("low", "high")):
             columns[f"difference_{key}_{end}"] = [(one[key] or none)[place] for one in models]
     title = under_guarantee("Models compared on private rows", release)
     points = tuple(Estimate(one["name"], one["loss"], one["low"], one["high"]) for one in models)
-    return ResultTable(title, ((header, rows),), columns, (), (), (ABOUT, _OPTIMISM), (points,))
+    return ResultTable(title, ((header, tuple(rows)),), columns, (), (), (ABOUT, _OPTIMISM), (points,))
