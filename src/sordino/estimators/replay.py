@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +59,18 @@ def replay_release(
     faults = [] if delta == release.delta else ["the release has another delta than its spec"]
     problem, plan = planned_again(replace(release, delta=delta))
 
-    def fit_on(table: Cells) -> Run:
+    def run(table: Cells, fresh: Any) -> dict[str, Any]:
         """A whole fit on the cells of a table, as any fit but for where random numbers come from."""
+        given = table_rows(problem.schema, problem.task, problem.relation, table, None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = fit(problem, given, plan.method.name, None, Sources(None, fresh)).release
+        if made.private:
+            raise SordinoError("A replayed fit must be marked as one, and this release says that it is private.")
+        document = to_document(made, "")
+        return {**made.arrays, **{name: json.dumps(value) for name, value in document.items()}}
 
-        def run(fresh: Any) -> dict[str, object]:
-            given = table_rows(problem.schema, problem.task, problem.relation, table, None)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made = fit(problem, given, plan.method.name, None, Sources(None, fresh)).release
-            if made.private:
-                raise SordinoError("A replayed fit must be marked as one, and this release says that it is private.")
-            document = to_document(made, "")
-            return {**made.arrays, **{name: json.dumps(value) for name, value in document.items()}}
-
-        return run
-
-    drawn = DrawnTables(problem.schema, problem.relation, fit_on, np.random.default_rng(seed))
+    drawn = DrawnTables(problem.schema, problem.relation, partial(partial, run), np.random.default_rng(seed))
     table = drawn.table()
     faults += key_faults(Sources(None).fresh) + debit_faults(release, problem, plan, table)
     odd = ", ".join(drawn.odd_cells) or "none: every rule of the schema refuses them"

@@ -202,7 +202,7 @@ class _Found:
         for at, shift in islice(found.excesses().items(), 1):
             moved = f"noised call {at} moved {shift.ratio:.3f} times as far as planned"
             self.note([moved], f"({pair}): the code exceeds the sensitivity that the certificate uses")
-        ratios = np.array([shift.ratio for shift in found.shifts])
+        ratios = np.array([0.0 if one.planned is None else one.realised / one.planned for one in found.shifts])
         if len(ratios) >= len(self.reached):
             self.reached = np.maximum(ratios, np.pad(self.reached, (0, len(ratios) - len(self.reached))))
         _, realised, planned = found.total
