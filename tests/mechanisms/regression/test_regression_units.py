@@ -41,6 +41,9 @@ def test_a_unit_counts_as_one_record_however_many_it_has():
     assert rows.units == 20
     assert np.allclose(rows.per_unit(rows.masses), 1.0)
     assert len(rows.masses) == np.minimum(counts, 9).sum()
+    weighted = UnitRows(declared, given.X, given.y, None, given.unit, np.full(60, 0.5))
+    assert weighted.masses is not None
+    assert np.allclose(weighted.per_unit(weighted.masses), 0.5)
 
 
 @pytest.mark.parametrize("unit", [False, True])
