@@ -1,8 +1,4 @@
-"""Inverting the accountant: the least noise (most steps, smallest batch, largest clip) that meets (epsilon, delta).
-
-Each knob knows how to read and set itself on a spec, and which way is private. The search is monotone and ends on the
-private side: the answer satisfies the target, checked by evaluating it; the last value rejected is within tolerance.
-"""
+"""Inverting the accountant: the least noise (most steps, smallest batch, largest clip) that meets (epsilon, delta)."""
 
 import math
 from collections.abc import Callable

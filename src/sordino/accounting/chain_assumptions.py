@@ -1,8 +1,4 @@
-"""What theorems about noisy steps and chains assume of a run, and how they read it once that holds.
-
-Assumptions that several theorems share are constants here, in the order in which a reader would check them; the numbers
-that proofs need (steps, moduli, schedules) are read by the functions before them.
-"""
+"""What theorems about noisy steps and chains assume of a run, and the numbers their proofs read once that holds."""
 
 import math
 from collections.abc import Callable

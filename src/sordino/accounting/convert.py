@@ -40,15 +40,13 @@ _ROUNDING = 1e-12
 
 
 def pair_renyi(pair: Pair, orders: Array) -> tuple[Array, float]:
-    """Upper bounds on D_order, one per order, and the probability outside which they hold.
-
-    In general they are those of a grid law above the pair; what that law misses (its `error`) counts as failure.
-    """
+    """Upper bounds on D_order, one per order, and the probability outside which they hold."""
     if isinstance(pair, GaussianPair):
         return orders * (pair.mu * pair.mu / 2) * (1 + _ROUNDING), 0.0
     if isinstance(pair, ResponsePair | ExplicitPair):
         atoms = pair.atoms()
         return _divergences(atoms.losses, atoms.masses, pair.infinite, 0.0, orders)
+    # Those of a grid law above the pair; what that law misses (its `error`) counts as failure.
     losses, masses = pair.sketch()
     mean = float(masses @ losses) / float(masses.sum())
     deviation = math.sqrt(float(masses @ (losses - mean) ** 2) / float(masses.sum()))
@@ -144,10 +142,7 @@ def to_renyi(guarantee: Guarantee) -> RenyiDP:
 
 
 def bounded_renyi(guarantee: LossDistribution) -> RenyiDP | None:
-    """A Rényi curve without any failure, from the largest loss of every pair alone; None where one has no largest.
-
-    `to_renyi` is smaller and fails with a probability of about 1e-13: more than a delta may be.
-    """
+    """A Rényi curve without the failure of `to_renyi`, from the largest loss of every pair; None where one has none."""
     orders, total = np.asarray(ORDERS), np.zeros(len(ORDERS))
     for pair, count in guarantee.factors:
         both = (pair, pair.reversed())

@@ -27,13 +27,7 @@ Proof = Callable[[Spec], Guarantee]
 
 @dataclass(frozen=True)
 class Theorem:
-    """A proved statement. Its proof is a pure function of the spec and returns the guarantee of **one** run.
-
-    Several chains or draws are composed by `evaluate`. `rests_on` names the theorems used for the parts of a run, each
-    with its part. A proof that `counts_rounding` has what `algorithm.rounding` costs in its guarantee; to others it is
-    added as a shift at every step. `grouped` proves the guarantee of so many records that come or go together, where
-    that is smaller than going record by record.
-    """
+    """A proved statement; its proof is a pure function of the spec and returns the guarantee of **one** run."""
 
     id: str
     statement: str
@@ -43,9 +37,9 @@ class Theorem:
     assumptions: tuple[Assumption, ...]
     certificates: Certificates
     proof: Proof
-    rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()
-    counts_rounding: bool = False
-    grouped: Callable[[Spec, int], Guarantee] | None = None
+    rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()  # theorems for parts of a run
+    counts_rounding: bool = False  # else what `algorithm.rounding` costs is added as a shift at every step
+    grouped: Callable[[Spec, int], Guarantee] | None = None  # where smaller than going record by record
 
     def failure(self, spec: Spec) -> str | None:
         """Why the theorem does not apply to a run, or None when it does."""

@@ -1,9 +1,8 @@
 """Where a theorem applies: the runs in its scope, the constants they certify, and the conditions it assumes of them.
 
-A scope names kinds of runs, views, relations, batches and noises. A constant is declared in the spec or follows from
-clipping by construction. A condition comes with its check, which answers with both sides of a failure in words. Chains
-and noised sums reduce to noisy steps: which of them may see the record, and how far it can move them relative to the
-noise. Nothing here claims amplification.
+A constant is declared in the spec or follows from clipping. A condition comes with its check, which answers with both
+sides of a failure in words. Chains and noised sums reduce to noisy steps: which of them may see the record, and how far
+it can move them relative to the noise. Nothing here claims amplification.
 """
 
 import math
@@ -57,7 +56,6 @@ class Scope:
         object.__setattr__(self, "batches", MappingProxyType(batches))
 
     def failure(self, spec: Spec) -> str | None:
-        """Why the run is out of scope, or None."""
         kind, scheme, noise = ALGORITHMS.word_of(spec.algorithm), scheme_of(spec.algorithm), noise_of(spec.algorithm)
         if kind not in self.kinds:
             return f"is about {_listed(self.kinds)} runs, and this is a {kind} run"
@@ -187,18 +185,14 @@ Certificates = Callable[[Spec], tuple[Certificate, ...]]
 
 @dataclass(frozen=True)
 class Assumption:
-    """One condition of a theorem.
-
-    `failure` returns None when the condition holds, otherwise the reason with both sides of the inequality. `concerns`
-    says whether it says anything of a run, and `certificates` which certified constants a theorem uses that assumes it.
-    """
+    """One condition of a theorem."""
 
     name: str  # unique within a theorem
     statement: str
-    failure: Failure
+    failure: Failure  # None when the condition holds, otherwise the reason with both sides of the inequality
     checked_by: CheckedBy = CheckedBy.MACHINE
-    concerns: Callable[[Spec], bool] = lambda _: True
-    certificates: Certificates = lambda _: ()
+    concerns: Callable[[Spec], bool] = lambda _: True  # whether it says anything of a run
+    certificates: Certificates = lambda _: ()  # the certified constants that a theorem uses which assumes it
 
 
 def assumption(name: str, statement: str, certificates: Certificates = lambda _: ()) -> Callable[[Failure], Assumption]:
@@ -217,10 +211,7 @@ LARGEST_RATIO = 1e9  # beyond this a step hides nothing, and sums of squares wou
 def at_most(
     name: str, statement: str, value: Callable[[Spec], float | None], reason: str, limit: float = LARGEST_RATIO
 ) -> Assumption:
-    """A number of the run is at most a limit, or the run has none.
-
-    `statement` and `reason` may name the limit as {limit:g}, and the reason the number as {value:.3g}.
-    """
+    """A number of the run is at most a limit, or it has none; texts may name {limit:g}, the reason {value:.3g} too."""
 
     def failure(spec: Spec) -> str | None:
         number = value(spec)
@@ -312,12 +303,10 @@ class NoisySteps:
 
     @property
     def largest_ratio(self) -> float:
-        """The largest ratio of all steps."""
         return float(self.ratios().max()) if self.constant_ratio is None else self.constant_ratio
 
     @property
     def epochs(self) -> int:
-        """How many passes are begun."""
         return -(-self.steps // self.batches_per_epoch)
 
     def grouped(self, most: int = MOST_RATIOS) -> list[tuple[float, int]]:
@@ -343,11 +332,8 @@ def largest_of_each(terms: Array, period: int) -> Array:
 
 
 def largest_position(terms: Array, period: int) -> float:
-    """The largest sum of the terms at one position of every pass of `period` steps; relative error below 1e-14.
-
-    Each position is made contiguous first: only then does NumPy sum in pairs. Down the columns it adds one by one, and
-    millions of passes would lose a hundred thousand units in the last place.
-    """
+    """The largest sum of the terms at one position of every pass of `period` steps; relative error below 1e-14."""
+    # Each position is made contiguous first: only then does NumPy sum in pairs, where millions of terms lose nothing.
     period = min(period, len(terms))
     positions = np.pad(terms, (0, -len(terms) % period)).reshape(-1, period).T
     with np.errstate(over="ignore"):
@@ -387,10 +373,7 @@ def sensitivity_constant(relation: Relation, scheme: Scheme | None) -> Constant:
 
 
 def noisy_steps(run: Algorithm, spec: Spec) -> NoisySteps | None:
-    """The steps of a run, or None for kinds without steps and for chains without a certified sensitivity.
-
-    Their ratios are factor * size / scale, rounded up; infinite where that overflows.
-    """
+    """The steps of a run with their ratios, rounded up; None for kinds without steps, or no certified sensitivity."""
     if isinstance(run, NoisyGradient):
         certificate = certificate_for(spec, sensitivity_constant(spec.relation, run.batch.scheme))
         if certificate is None:

@@ -13,10 +13,7 @@ PARTIAL = ".partial"
 
 
 def write_file(path: Path, content: bytes | Iterable[bytes | memoryview], *, private: bool = False) -> None:
-    """Write beside the target, flush to disk, then rename; what comes in pieces is written as it comes.
-
-    A `private` file is for its owner alone, and so is what a crash leaves of it, which ends in `PARTIAL`.
-    """
+    """Write beside the target, flush to disk, then rename; a `private` file is for its owner alone."""
     try:
         handle, temporary = tempfile.mkstemp(PARTIAL if private else "", f".{path.name}.", path.parent)
     except OSError as error:

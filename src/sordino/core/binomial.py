@@ -177,9 +177,6 @@ def window(trials: int, rate: float, cut: float) -> tuple[int, int]:
 
 
 def law_above(ends: Array, trials: int, rate: float, total: float = 1.0) -> tuple[Array, float]:
-    """The law of X rounded up onto increasing numbers, stochastically above it, and the chance of more.
-
-    `total` is what the chances add up to: less than 1 where X = 0 is left out.
-    """
+    """The law of X rounded up onto increasing numbers, with chances that add to `total`, and the chance of more."""
     beyond = np.minimum(at_least(ends + 1, trials, rate)[1], total)
     return np.maximum(-np.diff(beyond, prepend=total), 0.0), float(beyond[-1])

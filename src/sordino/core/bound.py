@@ -1,7 +1,4 @@
-"""What is claimed: relation, view and citation, certificates of constants, and bounds.
-
-None of relation and view has a default anywhere.
-"""
+"""What is claimed: relation, view (neither has a default) and citation, certificates of constants, and bounds."""
 
 import re
 from dataclasses import dataclass, replace

@@ -134,10 +134,7 @@ def _show(value: float, digits: int, rounding: str) -> str:
 
 
 def least_true(predicate: Callable[[float], bool], low: float, high: float) -> float:
-    """Smallest float above low at which a monotone predicate holds, to a relative 1e-15, from the true side.
-
-    `high` is a first guess; a predicate that holds nowhere answers infinity.
-    """
+    """Smallest float above low at which a monotone predicate holds, to a relative 1e-15; `high` is a first guess."""
     if predicate(low):
         return low
     while not predicate(high):

@@ -378,10 +378,7 @@ class LossDistribution(Guarantee):
 
 
 def _merged(factors: Factors) -> tuple[Factors, float | None]:
-    """Gaussians merged into one exactly, and the mu of a purely Gaussian (or empty) composition: a closed form.
-
-    Done at evaluation, so that composition itself stays associative.
-    """
+    """Gaussians merged into one exactly, and the mu of a purely Gaussian (or empty) composition: a closed form."""
     gaussians = [(pair.mu, count) for pair, count in factors if isinstance(pair, GaussianPair)]
     if not gaussians:
         return factors, None if factors else 0.0

@@ -1,8 +1,6 @@
 """A result as people take it with them: text for a terminal, HTML for a notebook, LaTeX, CSV, a data frame, a plot.
 
-Names, words and titles come from outside, so each form escapes them: a spreadsheet runs no formula, a page no markup,
-and LaTeX no command. Text, HTML and LaTeX have four significant digits, more would be those of the noise; CSV and data
-frames have all of them. Text shows the first rows of a long table and says how many there are.
+Names and titles come from outside, so each form escapes them. CSV and data frames have all digits, other forms four.
 """
 
 import csv

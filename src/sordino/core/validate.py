@@ -112,7 +112,6 @@ class Checks:
         return None
 
     def refused(self, *errors: InputError) -> None:
-        """Add refusals."""
         for error in errors:
             self._errors += error.errors if isinstance(error, Mistakes) else (error,)
 
@@ -227,11 +226,7 @@ def _shown(value: Any) -> str:
 
 
 class Tagged:
-    """A frozen dataclass with a kind.
-
-    Its fields are written under their own names, or those in `json_names`; tuples are lists in JSON. Fields in `ranges`
-    are turned into finite floats inside their intervals, those declared as int into whole numbers.
-    """
+    """A frozen dataclass with a kind; fields in `ranges` become finite floats, or whole numbers if declared as int."""
 
     kind: ClassVar[str]
     json_names: ClassVar[Mapping[str, str]] = {}
@@ -251,7 +246,6 @@ class Tagged:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read the JSON form."""
         values = {name: data[json_name] for name, json_name in cls._names().items()}
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
@@ -283,11 +277,9 @@ class Kinds(Generic[Value]):
         return registered
 
     def named(self, kind: Any) -> type[Value]:
-        """The type of a kind."""
         return self.table[one_of(f"{self._name}.kind", kind, self.table)]
 
     def read(self, data: Any) -> Value:
-        """Read any registered type."""
         if not isinstance(data, dict) or "kind" not in data:
             raise InputError(f"Expected {self._name} to be an object with a kind, got {data!r:.80}.")
         return self.named(data["kind"]).from_dict(data)

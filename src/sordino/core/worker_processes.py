@@ -1,8 +1,4 @@
-"""Units of work on processes of this machine, each behind a pipe that nobody else can open.
-
-There is no scheduler and no port: a worker is a child process and hears from its parent alone. The work travels to it
-once, a unit at a time follows, and a worker that is lost is replaced and its unit done again.
-"""
+"""Units of work on child processes, each behind its own pipe; a lost worker is replaced and its unit done again."""
 
 import os
 import signal
@@ -66,7 +62,6 @@ class _Worker:
 
     @property
     def end(self) -> str:
-        """How the process ended, in words."""
         self.process.join(_PATIENCE)
         code = self.process.exitcode
         if code is not None and code < 0:
@@ -134,7 +129,6 @@ class _Pool:
         self.add_worker()
 
     def end(self) -> None:
-        """Stop what still runs."""
         for worker in self.busy:
             worker.pipe.close()
             worker.process.terminate()

@@ -258,10 +258,7 @@ _MOST_WORK = 20_000_000
 
 
 def kept_shifts(steps: IdenticalSteps | ListedSteps, kept: range, period: int) -> Array:
-    """The mu of all kept iterates together for each position of the record in a pass of `period` batches, rounded up.
-
-    `kept` numbers iterates from 1: the first step makes iterate 1. Positions beyond the last one have no entry.
-    """
+    """The mu of all kept iterates, the first step makes 1, for each position of the record in a pass; rounded up."""
     period = min(period, kept[-1])
     if isinstance(steps, ListedSteps):
         return np.array([_listed(steps, kept, np.arange(len(steps.moves)) % period == at) for at in range(period)])
@@ -329,10 +326,7 @@ _BY_SHIFTS = "shifted."
 
 
 def rounded_shifts(spec: Spec, chain: NoisyGradient, guarantee: Guarantee, theorem: str, seen: bool) -> Guarantee | str:
-    """The guarantee of a chain with a stated rounding, as computed; or why there is none.
-
-    `seen` says whether the theorem is about all iterates.
-    """
+    """The guarantee of a chain with a stated rounding, or why there is none; `seen`: all iterates are."""
     if not isinstance(guarantee, GaussianDP):
         return "takes roundings as shifts of a Gaussian bound, and this one is not Gaussian"
     if chain.projection is not None and not seen and not theorem.startswith(_BY_SHIFTS):

@@ -64,20 +64,15 @@ _REGULARISER = (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SM
 
 @dataclass(frozen=True)
 class Contraction:
-    """The modulus of a step as a function of its step size, and the certificates it depends on.
-
-    `corrected` says that it is the corrected clipping modulus, where the paper's statement fails. Only theorems about
-    Poisson batches meet a `failure` above 0, and all of them add it to delta.
-    """
+    """The modulus of a step by its step size; only theorems about Poisson batches meet and add a `failure`."""
 
     certificates: tuple[Certificate, ...]
     at: Callable[[float], float]
     at_each: Callable[[Array], Array]
-    corrected: bool = False
+    corrected: bool = False  # whether it is the corrected clipping modulus, where the paper's statement fails
     failure: float = 0.0  # probability that some Poisson batch of the run is too large for the modulus
 
     def over(self, schedule: Schedule, steps: int) -> float | Array:
-        """The modulus of each step: one number for a constant schedule."""
         return self.at_each(schedule.values(steps)) if schedule.constant is None else self.at(schedule.constant)
 
 
@@ -268,7 +263,6 @@ class IdenticalSteps:
     noise: float
 
     def relative(self, distance: float) -> float:
-        """A distance in units of the noise, rounded up."""
         return up(distance / self.noise)
 
 
@@ -302,7 +296,6 @@ def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> 
 # beta-smooth loss of any shape, the regulariser's modulus plus eta beta, because cutting a vector down to a ball is a
 # projection and stretches nothing; and 1 + eta M for an update that is M-smooth as run. The last is the one to declare
 # for losses that are not convex: elsewhere unclipped_smoothness is that of a convex loss.
-
 
 _STEP_ACCURACY = 1e-15  # two products and two sums
 

@@ -82,7 +82,6 @@ def _gamma_quotient(power: float, dim: int) -> float:
 # Run both chains with the same batches and the same noise. A step stretches their distance by at most c and adds (eta
 # / b)(g0 + g1 |theta|) when its batch holds the differing record. All functions round up; an overflow is infinite.
 
-
 _LARGEST_EXPONENT = 700.0
 _SINGLE_STEPS = 256  # the moment recursion takes this many steps one by one; longer runs use its fixed point
 _POWERS = 24
@@ -188,7 +187,6 @@ class Dissipative:
 
     @property
     def largest_step(self) -> float:
-        """Step sizes must stay below min(m / K1^2, 1 / m)."""
         return min(self.m / self.K1 / self.K1 if self.K1 > 0 else math.inf, 1 / self.m)
 
 

@@ -42,16 +42,6 @@ _SLACK = 1e-13
 
 
 @dataclass(frozen=True)
-class Pushed:
-    """P(distance = distances[i], cost = costs[j]) = masses[i, j] before the window, and the probability of more."""
-
-    distances: Array
-    costs: Array
-    masses: Array
-    lost: float
-
-
-@dataclass(frozen=True)
 class _Block:
     """`length` steps, `left` of them after; `stretch` = c^length, `volume` = sum_{i<length} c^(2i)."""
 
@@ -61,8 +51,8 @@ class _Block:
     volume: float
 
 
-def pushed_before(contraction: float, rate: float, steps: int, window: int) -> Pushed:
-    """Distance and cost when `window` of `steps` steps are left, in units of kappa; contraction in (0, 1]."""
+def pushed_before(contraction: float, rate: float, steps: int, window: int) -> tuple[Array, Array, Array, float]:
+    """Distances, costs, P(distance, cost) and that of more, in units of kappa, when `window` of `steps` are left."""
     log = math.log(contraction)
     mean = max(1.0, rate / -math.expm1(log)) if log else math.inf
     horizon = min(steps, math.ceil(math.log(_FORGOTTEN / mean) / log) + 2 * _SINGLE) if log else steps
@@ -89,7 +79,7 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> P
         state.lost += lost
         state.arrive(counts, chances)
     costs = np.arange(_CELLS, dtype=np.float64) * state.cell * (1 + _SLACK)
-    return Pushed(state.grid, costs, state.masses, state.lost)
+    return state.grid, costs, state.masses, state.lost
 
 
 def _blocks(log: float, window: int, horizon: int) -> list[_Block]:
@@ -223,20 +213,20 @@ def drawn_batches(contraction: float, rate: float, steps: int) -> RoundedLaw:
     chances = rate**count * (1 - rate) ** (window - count)
     if exact:
         return _binned(chances, _step_mus(contraction, used))
-    before = pushed_before(contraction, rate, steps, window)
+    distances, spent, reached, lost = pushed_before(contraction, rate, steps, window)
     weights, squares = [], []
-    for distance, masses in zip(before.distances, before.masses, strict=True):
+    for distance, masses in zip(distances, reached, strict=True):
         if masses.any():
             moves = used.copy()
             moves[:, 0] += contraction * distance * (1 + 1e-15)
             # What the window costs from this distance, on top of what was spent before it.
-            likely, costs = _grouped(masses, before.costs, _MOST_COSTS)
+            likely, costs = _grouped(masses, spent, _MOST_COSTS)
             then, added = _grouped(chances, _step_mus(contraction, moves) ** 2, _MOST_ENDINGS)
             weights.append(np.outer(likely, then).ravel())
             squares.append(np.add.outer(costs, added).ravel())
     mus = np.sqrt(np.concatenate(squares)) * (1 + _ACCURACY)
     worst = float(full_shift(contraction, 1.0, steps))
-    return _binned(np.append(np.concatenate(weights), before.lost), np.append(np.minimum(mus, worst), worst))
+    return _binned(np.append(np.concatenate(weights), lost), np.append(np.minimum(mus, worst), worst))
 
 
 def _grouped(weights: Array, values: Array, most: int) -> tuple[Array, Array]:

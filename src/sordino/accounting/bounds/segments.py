@@ -32,14 +32,11 @@ from sordino.core.spec import Scheme
 
 @dataclass(frozen=True)
 class PassParts:
-    """What a segment holds of passes: `head` steps of one begun before, `whole` ones, the first `tail` steps of one.
+    """What a segment holds of passes: the last steps of one, whole ones, and the first steps of one."""
 
-    The head holds a use, anywhere in it; the tail with probability tail / period.
-    """
-
-    head: int
+    head: int  # with a use somewhere in it
     whole: int
-    tail: int
+    tail: int  # with a use with probability tail / period
 
     @classmethod
     def between(cls, start: int, stop: int, period: int) -> "PassParts":
@@ -51,7 +48,6 @@ class PassParts:
         return cls(opened - start, whole, tail)
 
     def steps(self, period: int) -> int:
-        """How long the segment is."""
         return self.head + self.whole * period + self.tail
 
 
@@ -182,7 +178,6 @@ def _binomial(count: int, rate: float) -> tuple[Array, Array, float]:
 # iterates then moves by at most the sum of z_k over them, which is linear in the moves s_k: step k has the weight a_k
 # = sum over kept t >= k of c^(t - k). Short runs list the weights. In long ones sums of them have closed forms; they
 # cancel where c is near 1 or 0, so they are evaluated with many digits. All functions round up.
-
 
 LONGEST_RUN = 5_000_000  # longer runs are not listed step by step
 _AVERAGE_ACCURACY = 1e-12

@@ -138,10 +138,7 @@ def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, 
 
 
 def optimal_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> Array:
-    """The smallest mu for each row of `moves` (runs, steps): one participation pattern, position or segment per row.
-
-    Contractions and noises are scalars, one value per step, or one row per run.
-    """
+    """The smallest mu for each row of `moves` (runs, steps); other arguments as `optimal_shift`, or one row per run."""
     patterns = np.asarray(moves, dtype=np.float64)
     shared = [np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in (contractions, noises)]
     c, tau = (
@@ -154,10 +151,7 @@ def optimal_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike)
 
 
 def optimal_shift_bounded(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, diameter: float) -> float:
-    """The smallest mu when the chains live in a set of this diameter: any step may be taken as a start at z = diameter.
-
-    Any window is valid, so trying a part of them only rounds up.
-    """
+    """The smallest mu in a set of this diameter: any step may be taken as a start at z = diameter."""
     c, s, tau = listed_steps(contractions, moves, noises)
     best = best_window(lambda window: optimal_shift(c[-window:], s[-window:], tau[-window:], diameter), len(s))
     return min(optimal_shift(c, s, tau), best)
@@ -271,7 +265,6 @@ class TwoLines:
     noises: Array
 
     def last(self, count: int) -> "TwoLines":
-        """The last steps."""
         return TwoLines(*(getattr(self, name)[-count:] for name in self.__dataclass_fields__))
 
     def farthest(self) -> float:

@@ -60,7 +60,6 @@ class _Gridded:
         return np.bincount(cells, weights=self.masses).astype(np.float64)
 
     def cut(self) -> "_Gridded":
-        """Without the far end that holds next to nothing."""
         beyond = np.cumsum(self.masses[::-1])
         dropped = int(np.searchsorted(beyond, _CUT, side="right"))
         if dropped == 0:

@@ -1,8 +1,4 @@
-"""The average of a function along a chain, released with noise.
-
-Coupled chains move an average by a bounded amount, surely; the published route takes it as a Monte Carlo estimate that
-concentrates.
-"""
+"""The average of a function along a chain, released with noise: it moves surely, or concentrates as published."""
 
 import math
 from collections.abc import Callable

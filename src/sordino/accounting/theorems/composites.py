@@ -1,7 +1,4 @@
-"""Runs that are made of runs: lists of runs on the same data, and the best of a random number of runs.
-
-Guarantees of a list compose, also when later runs depend on earlier releases.
-"""
+"""Runs made of runs: lists of runs on the same data, also adaptive ones, and the best of a random number of runs."""
 
 import math
 from collections import Counter
@@ -100,11 +97,7 @@ def _composed(groups: list[_Group], choice: Choice) -> claims.Guarantee:
 
 @lru_cache(maxsize=16)
 def _plan(spec: Spec) -> tuple[Choice, claims.Guarantee] | str:
-    """The bounds whose composition has the smallest epsilon found, and that composition; or why there is none.
-
-    A bound that is the best of its part alone need not be the best in company: a total variation below delta costs
-    nothing by itself, and a few of them exceed delta together.
-    """
+    """The bounds whose composition has the smallest epsilon found, and that composition; or why there is none."""
     groups = [_Group(part, count, _options(part)) for part, count in Counter(spec.runs()).items()]
     delta = chosen_delta(spec)
     for group in groups:
@@ -113,6 +106,7 @@ def _plan(spec: Spec) -> tuple[Choice, claims.Guarantee] | str:
             return f"needs a bound for every part, and part {spec.runs().index(group.part)} has none: {why}"
     epsilons = {choice: _composed(groups, choice).epsilon(delta) for choice in _starts(groups, delta)}
     best = min(epsilons, key=lambda choice: epsilons[choice])
+    # The best of a part alone need not be the best in company: what is free by itself may exceed delta together.
     tries = 0
     for place in sorted(range(len(groups)), key=lambda at: -groups[at].count):
         for option in groups[place].paired:

@@ -1,8 +1,6 @@
 """Composition over steps and rounds: each that may hold the record is one mechanism, and they compose.
 
-Gaussian for full and fixed batches and for reshuffled passes (no amplification may be claimed there); loss
-distributions for sampled batches; and Rényi curves for all of them, never tighter than loss distributions, and what the
-papers print.
+Gaussian for full, fixed and reshuffled batches, loss distributions for sampled ones, Rényi curves for all of them.
 """
 
 import math
@@ -22,6 +20,7 @@ from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
 from sordino.core.spec import Scheme, Spec
 
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
+_steps_on = partial(assume.Scope, assume.STEP_KINDS, assume.STEP_VIEWS)
 
 
 @as_stated(
@@ -30,9 +29,7 @@ _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
     "over the steps whose batch holds the record, kappa_k = eta_k Delta / (b tau_k); the worst position of the record "
     "counts.",
     Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3"),
-    scope=assume.Scope(
-        assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}
-    ),
+    scope=_steps_on({Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=chains.ANY_STEPS,
 )
 def gaussian(spec: Spec) -> Guarantee:
@@ -49,7 +46,7 @@ def gaussian(spec: Spec) -> Guarantee:
     "With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP with "
     "mu^2 = sum over epochs of the largest kappa_k^2 in the epoch (K kappa^2 for constant schedules).",
     Citation("dong2022gaussian", "Corollary 3.3, applied given the permutations"),
-    scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
+    scope=_steps_on({Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL),
 )
 def parallel_epochs(spec: Spec) -> Guarantee:
@@ -107,9 +104,7 @@ def _hidden_records(spec: Spec) -> str | None:
     "tanh(L / 2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l e^-epsilon_0 "
     "delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass.",
     Citation("feldman2021hiding", "Theorem 3.2, with labels of Gaussian steps by their loss, and batches"),
-    scope=assume.Scope(
-        assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}
-    ),
+    scope=_steps_on({Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}),
     assumptions=(
         chains.SENSITIVITY,
         *chains.NUMERICAL,
@@ -140,7 +135,7 @@ def _poisson_unit(spec: Spec, size: int) -> Guarantee:
     "N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair with N(kappa,1) and N(-kappa,1) "
     "in the two mixtures. The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Theorem 11"),
-    scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
+    scope=_steps_on(dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     grouped=_poisson_unit,
 )
@@ -156,7 +151,7 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     "A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised subsampled "
     "pair C_q of a kappa-Gaussian, q = b/n, kappa = eta Delta / (b tau). The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Proposition 30"),
-    scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
+    scope=_steps_on({Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
 )
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
@@ -180,13 +175,8 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
     "Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: "
     "the exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan.",
     Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, Section 3"),
-    scope=assume.Scope(
-        assume.STEP_KINDS,
-        assume.STEP_VIEWS,
-        {
-            Relation.REPLACE_ONE: frozenset(_UNSAMPLED) | frozenset(_SAMPLED),
-            Relation.ADD_REMOVE: {Scheme.FULL, Scheme.POISSON},
-        },
+    scope=_steps_on(
+        {Relation.REPLACE_ONE: {*_UNSAMPLED, *_SAMPLED}, Relation.ADD_REMOVE: {Scheme.FULL, Scheme.POISSON}}
     ),
     assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
 )

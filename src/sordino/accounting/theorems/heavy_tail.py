@@ -1,9 +1,7 @@
 """Stable noise, last iterate: two neighbours coupled by the same noise, and the published route through ergodicity.
 
-The coupling needs no clipping, no logarithm of n and no unknown constants: the mean distance of the coupled chains
-bounds the total variation through the noise of the last step alone, and a moment of the chain bounds unclipped
-gradients. Theorems 9 and 10 of Simsekli et al. come with the factor that their proof drops, for certified ergodicity
-constants only.
+The mean distance of the coupled chains bounds the total variation through the noise of the last step alone. Theorems 9
+and 10 of Simsekli et al. come with the factor that their proof drops, for certified ergodicity constants only.
 """
 
 import math

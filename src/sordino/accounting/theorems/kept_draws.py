@@ -214,9 +214,7 @@ def _constant_curvature(spec: Spec) -> str | None:
 def affine(spec: Spec) -> Guarantee:
     """Given the batches, the exact Gaussian; the batches are revealed, and delta is averaged."""
     chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
-    period = chain.batches_per_epoch(spec.n)
-
-    log = math.log(contraction)
+    period, log = chain.batches_per_epoch(spec.n), math.log(contraction)
 
     def segment(parts: PassParts) -> Guarantee:
         steps = parts.steps(period)

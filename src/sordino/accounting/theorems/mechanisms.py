@@ -1,7 +1,4 @@
-"""Single mechanisms: noised answers, randomised response, and one of many chosen by a noisy score.
-
-Each has a dominating pair or is pure, so it composes with chains in composites and in the ledger.
-"""
+"""Single mechanisms: noised answers, randomised response, and one of many chosen by a noisy score."""
 
 import math
 from collections.abc import Callable

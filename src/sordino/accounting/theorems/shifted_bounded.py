@@ -1,7 +1,6 @@
 """Last iterates in a bounded set, or with a bounded data part of any shape: the cheapest shifts.
 
-Projection: any step may be taken as a start at the diameter, convex or not. A bounded drift and a regulariser that
-contracts: by the bound alone; and, where a step is also known to be smooth, the better of the two at every step.
+Projection: any step may be taken as a start at the diameter. A bounded drift: by its bound, or smoothness if smaller.
 """
 
 import math

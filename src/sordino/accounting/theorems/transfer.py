@@ -1,7 +1,4 @@
-"""From a posterior to the last iterate of a chain that is close to it, by a declared or a computed distance.
-
-Privacy passes from one to the other when their laws are close (Bertazzi et al. 2025, Proposition 3.2(i)).
-"""
+"""From a posterior to the last iterate of a chain near it (Bertazzi et al. 2025, Proposition 3.2(i))."""
 
 import math
 
@@ -101,6 +98,7 @@ def _power(rate: float, count: int) -> float:
 
 _CONVERGENCE = (constants.CONVERGENCE_ZETA, constants.CONVERGENCE_RATE, constants.CONVERGENCE_BIAS)
 _POSTERIOR = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY)
+_PLAIN_CHAIN = (chains.STRONG, chains.CONSTANT, chains.UNPROJECTED, chains.CONVEX_CLIPPING)
 
 
 def posterior_mu(spec: Spec) -> float:
@@ -136,10 +134,7 @@ _AUDIBLE_POSTERIOR = assume.at_most(
         chains.SENSITIVITY,
         chains.CONVEXITY,
         assume.certified_section("convergence", _CONVERGENCE),
-        chains.STRONG,
-        chains.CONSTANT,
-        chains.UNPROJECTED,
-        chains.CONVEX_CLIPPING,
+        *_PLAIN_CHAIN,
         _AUDIBLE_POSTERIOR,
         caller_checked(
             "convergence",
@@ -201,10 +196,7 @@ def _lasting_rate(spec: Spec) -> str | None:
         chains.CONVEXITY,
         chains.SMOOTH,
         assume.certified_section("gradient_growth", (constants.GROWTH_AT_ZERO,)),
-        chains.STRONG,
-        chains.CONSTANT,
-        chains.UNPROJECTED,
-        chains.CONVEX_CLIPPING,
+        *_PLAIN_CHAIN,
         chains.STEP_BELOW_TWICE_INVERSE,
         _lasting_rate,
         _AUDIBLE_POSTERIOR,

@@ -269,7 +269,6 @@ class ExplicitPair(AtomicPair):
 
     @property
     def lattice(self) -> float | None:
-        """The common spacing of an equally spaced list that contains 0."""
         if len(self.losses) < 2:
             return None
         losses = np.asarray(self.losses)

@@ -1,12 +1,11 @@
 """Composing grid laws by Fourier transform, and moving them to coarser grids, above or below.
 
-Where the tilted composed mass lies: Chernoff's bound, optimised over its argument on a compressed law. Compressing
-moves mass outward to the far end of its block, which can only raise the bound: the window stays valid.
+The window is Chernoff's, on a law whose mass is moved outward to the end of its block: that only raises the bound.
 """
 
 import math
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -46,26 +45,21 @@ def _reach(
     ]
     # A Gaussian sum wants sqrt(2 |log_outside| / variance); a sum with one big jump a multiple of 1 / jump.
     end = -1 if sign > 0 else 0
-    jumps = (abs(float(points.losses[end]) - mean) for (points, _), (mean, _) in zip(compressed, moments, strict=True))
+    jumps = (abs(float(points[0][end]) - mean) for (points, _), (mean, _) in zip(compressed, moments, strict=True))
     jump = max(laws[0][0].spacing, *jumps)
     gaussian, single = math.sqrt(-2 * log_outside / variance), -log_outside / jump
     arguments = np.geomspace(0.3 * min(gaussian, single), 2 * max(gaussian, single), 24)
-    logs = (sum(count * points.log_generating(sign * s) for points, count in compressed) for s in arguments)
+    logs = (sum(count * _log_generating(*points, sign * s) for points, count in compressed) for s in arguments)
     return sign * min((log - log_outside) / s for log, s in zip(logs, arguments, strict=True))
 
 
-@dataclass(frozen=True)
-class _Points:
-    losses: Array
-    log_masses: Array
-
-    def log_generating(self, argument: float) -> float:
-        exponents = argument * self.losses + self.log_masses
-        peak = float(exponents.max())
-        return peak + math.log(float(np.exp(exponents - peak).sum()))
+def _log_generating(losses: Array, log_masses: Array, argument: float) -> float:
+    exponents = argument * losses + log_masses
+    peak = float(exponents.max())
+    return peak + math.log(float(np.exp(exponents - peak).sum()))
 
 
-def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> _Points:
+def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> tuple[Array, Array]:
     """The bulk point by point, the tails in blocks whose mass sits at the end that `sign` points to."""
     size = len(law.masses)
     centre, half = mean / law.spacing - law.first, _BULK_DEVIATIONS * deviation / law.spacing + 1
@@ -76,7 +70,7 @@ def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> _Poin
     ends = cuts[1:] - 1 if sign > 0 else cuts[:-1]
     positive = masses > 0
     losses = law.spacing * (law.first + ends[positive])
-    return _Points(losses, np.log(masses[positive]) + 1e-12)
+    return losses, np.log(masses[positive]) + 1e-12
 
 
 # Composition of grid laws by one Fourier transform, with its wrap-around and rounding errors bounded. Wrap-around: the

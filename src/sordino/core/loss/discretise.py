@@ -101,10 +101,7 @@ def _even_lowering(left: Array, right: Array, free: NDArray[np.bool_], ratio: fl
 def _ease_ends(
     lowering: Array, left: Array, right: Array, points: Array, free: NDArray[np.bool_], ratio: float, fall: float
 ) -> None:
-    """Next to a fixed point, lower no more than convexity allows and let the next point make up for it (in place).
-
-    Without this the polygon bends the wrong way where a density starts abruptly, and mending that costs first order.
-    """
+    """Next to a fixed point, lower no more than convexity allows; the next point makes up for it (in place)."""
     last = len(lowering) - 1
     falling = fall * right
     # Rightwards from the fixed points at the left, then leftwards from those at the right: the same with roles swapped.
@@ -137,10 +134,7 @@ def _make_up(lowering: Array, left: Array, right: Array, free: NDArray[np.bool_]
 
 
 def _convexified(masses: Array, spacing: float, tilt: float) -> Array:
-    """Greatest convex minorant: a corner with negative mass is cut off, its mass handed to its two neighbours.
-
-    Handing over keeps the polygon's values at the neighbours, so it only ever moves down. Rare, hence a plain loop.
-    """
+    """Greatest convex minorant: a corner with negative mass is cut off, its mass handed to its two neighbours."""
     masses = masses.copy()
     size = len(masses)
     previous, following = np.arange(-1, size - 1), np.arange(1, size + 1)
@@ -248,7 +242,6 @@ class IntervalPair(Pair):
     """A pair that answers how much probability P and Q put between losses, and which atoms it has."""
 
     def atoms(self) -> Atoms:
-        """Point masses."""
         return NO_ATOMS
 
     def rounding(self, largest: float) -> float:
@@ -271,7 +264,6 @@ class IntervalPair(Pair):
         return self.binned(np.linspace(*self.support(0.0), 201))
 
     def binned(self, edges: Array) -> tuple[Array, Array]:
-        """A sketch: the atoms, and each bin at its middle."""
         atoms, middle = self.atoms(), (edges[1:] + edges[:-1]) / 2
         return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
 
@@ -325,10 +317,7 @@ def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, til
 
 
 def _weights(edges: Array, masses: Array, tilt: float) -> tuple[Array, float]:
-    """exp(tilt * edge), scaled so that the largest tilted mass is 1, and the log of the scale.
-
-    Scaling by the largest weight would not do: the mass may lie so far from it that all of it underflows.
-    """
+    """exp(tilt * edge), scaled so that the largest tilted mass is 1, none underflows; and the log of the scale."""
     exponents = tilt * edges
     positive = masses > 0
     peak = float((exponents[positive] + np.log(masses[positive])).max(initial=-math.inf))

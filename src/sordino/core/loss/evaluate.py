@@ -1,7 +1,6 @@
 """Certified delta(epsilon) and epsilon(delta) of a composition: choose a tilt, discretise, convolve, refine.
 
-Tilt and grid come from the cumulant function of the composed loss, known from sketches of its parts. It enters no
-bound: a poor choice costs width, never validity.
+Tilt and grid come from sketches of the parts. They enter no bound: a poor choice costs width, never validity.
 """
 
 import math
@@ -78,11 +77,7 @@ class Cumulant:
         return self._root(lambda tilt: (epsilon - self.at(tilt)[1]) / spread, _FARTHEST)
 
     def scales(self, tilt: float) -> tuple[float, ...]:
-        """Width of one use of each factor: the smallest of two standard deviations and a central quantile range.
-
-        A sampled mechanism's loss is a narrow bulk with a long thin tail; a grid made for its variance alone would put
-        the whole bulk into one bin.
-        """
+        """Width of one use of each factor: least of two deviations and a central quantile range, for narrow bulks."""
         plain, leaning = self.at(0.0)[2], self.at(tilt)[2]
         central = [_central_width(losses, logs) for losses, logs, _ in self.parts]
         return tuple(
@@ -103,11 +98,9 @@ class Cumulant:
 
     @property
     def largest(self) -> float:
-        """Largest sketched loss of the composition."""
         return sum(count * float(losses.max(initial=-math.inf)) for losses, _, count in self.parts)
 
     def _spread(self) -> float:
-        """Standard deviation of the composed loss."""
         return math.sqrt(sum(c * v for (_, _, c), v in zip(self.parts, self.at(0.0)[2], strict=True)))
 
     def _root(self, gap: Callable[[float], float], deviations: float) -> float:
@@ -326,11 +319,9 @@ class _Search:
         return curve(self._factors, request, cumulant or self.cumulant).epsilon(self._delta)
 
     def lower_end(self) -> float:
-        """One lower end, where that is quick."""
         return self.end(Side.LOWER, self.usual_tilt) if self._quick else 0.0
 
     def look(self, tilt: float, resolution: float, cumulant: Cumulant, upper: float | None = None) -> None:
-        """Narrow both ends by one tilt and one grid."""
         self.high = min(self.high, self.end(Side.UPPER, tilt, resolution, cumulant) if upper is None else upper)
         self._waiting.append((tilt, resolution, cumulant))
         while self._waiting and math.isfinite(self.high):

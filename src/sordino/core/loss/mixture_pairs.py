@@ -38,10 +38,7 @@ def _check_weights(pair: "GaussianMixturePair | RandomShiftPair", name: str) -> 
 
 @register("gaussian-mixture")
 class GaussianMixturePair(IntervalPair):
-    """The pair N(mu_j, 1) against N(0, 1) with probability weights[j], j revealed: delta is the average of theirs.
-
-    What `MixturePair` says of Gaussians, computed for hundreds of them at once. Symmetric, because each one is.
-    """
+    """N(mu_j, 1) against N(0, 1) with probability weights[j], j revealed: delta is the average of theirs; symmetric."""
 
     weights: tuple[float, ...]
     mus: tuple[float, ...]
@@ -255,7 +252,6 @@ class WithReplacementPair(IntervalPair):
 
     @property
     def rate(self) -> float:
-        """The probability that the record is used at all."""
         return -math.expm1(self.size * math.log1p(-1 / self.records))
 
     @property
@@ -310,10 +306,7 @@ class WithReplacementPair(IntervalPair):
 
 @lru_cache(maxsize=64)
 def _uses(size: int, records: int) -> tuple[tuple[float, ...], tuple[float, ...], float]:
-    """Numbers of uses, rounded up onto few, their probabilities given that there are some, and that of more uses.
-
-    More uses show more, so a law that is stochastically above gives a bound above.
-    """
+    """Numbers of uses, rounded up onto few, their chances given that there are some, and that of more uses."""
     some = -math.expm1(size * math.log1p(-1 / records))
     low, high = binomial.window(size, 1 / records, _RARE_USES * some)
     low, high = max(low, 1), max(high, 1)

@@ -32,12 +32,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class GridLaw:
-    """See the module's docstring. Error terms travel with the masses, each bounded where it arises.
-
-    `error` is about floating point, wrap-around and windows: the law's curve differs from that of a law on the right
-    side of the truth by at most error * exp(log_scale - tilt * epsilon) at every epsilon. Composition multiplies it by
-    the tilted mass of the other laws, which is 1.
-    """
+    """A law as the head of the file describes it; error terms travel with the masses, each bounded where it arises."""
 
     spacing: float
     first: int
@@ -45,6 +40,7 @@ class GridLaw:
     tilt: float
     log_scale: float
     infinite: float  # mass at infinite loss
+    # By how much, times exp(log_scale - tilt * epsilon), the curve may differ from that of a law on the right side.
     error: float
     shift: float  # bound on the error of the losses themselves
 
@@ -126,11 +122,9 @@ class Curve:
         return losses, plain, discounted
 
     def delta(self, epsilon: float) -> float:
-        """A bound on delta at this epsilon."""
         return float(self.deltas(np.array([epsilon]))[0])
 
     def deltas(self, epsilons: Array) -> Array:
-        """Bounds on delta at many epsilons."""
         law, centre = self._law, self._centre
         if not math.isfinite(law.error):
             return np.full(np.shape(epsilons), 1.0 if self._side is Side.UPPER else min(1.0, self._infinite))
@@ -162,7 +156,6 @@ class Curve:
         return self._law.infinite * (1 + self._sign * 64 * UNIT_ROUNDOFF)
 
     def epsilon(self, delta: float) -> float:
-        """A bound on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
         if self._infinite > delta:
             return math.inf
         losses = self._tails[0]
@@ -207,7 +200,6 @@ class Pair(Tagged, ABC):
 
     @property
     def infinite(self) -> float:
-        """P-probability of infinite loss."""
         return 0.0
 
     @property
@@ -235,15 +227,11 @@ class Pair(Tagged, ABC):
 
     @abstractmethod
     def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
-        """A few hundred (loss, mass) points good to a few per cent; only steers the computation, bounds nothing.
-
-        A `far` one may show losses as rare as a float can hold, for deltas that small.
-        """
+        """A few hundred (loss, mass) points, `far` ones as rare as floats hold; they steer, and bound nothing."""
 
 
 KINDS: Kinds[Pair] = Kinds("pair")
 register, pair_from_dict = KINDS.register, KINDS.read
-
 
 Factors = tuple[tuple[Pair, int], ...]
 

@@ -107,7 +107,6 @@ class Batch(Section):
     ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Only full batches know their size, only Poisson batches have a rate of their own."""
         if self.size is None and self.scheme != Scheme.FULL:
             yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
         for name, (schemes, remedy) in _OWN_KEYS.items():
@@ -116,7 +115,6 @@ class Batch(Section):
 
     @property
     def words(self) -> str:
-        """What a step or round uses."""
         if self.scheme is Scheme.RANDOM_ALLOCATION:
             times = "once" if self.uses in (None, 1) else f"{self.uses} times"
             return f"every record {times} a round, in steps drawn for it alone, sums divided by {self.size}"
@@ -213,7 +211,6 @@ class Ball(Section):
 
     @property
     def diameter(self) -> float:
-        """Twice the radius."""
         return 2.0 * self.radius
 
 
@@ -254,7 +251,6 @@ class Thinning(Section):
 Kept = Keep | Thinning | None
 KEEPING = WordOrObject(Word(Keep), Nested(Thinning))
 
-
 _ROUNDING = (
     "how far floating point takes a step at most, over the noise scale; bounds take it as a shift at every step, or as "
     "a longer move of an average; absent: bounds are about real numbers"
@@ -284,14 +280,12 @@ class NoisyGradient(Algorithm):
         return f"{chains}{self.steps} noisy gradient steps, {NOISES.word_of(self.noise)} noise, {self.batch.words}"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Schedules serve exactly `steps` steps; something is left after the burn-in."""
         yield from self.step_size.misfits(self.steps, "step_size")
         yield from self.noise.scale.misfits(self.steps, "noise.scale")
         if isinstance(self.keep, Thinning) and self.keep.burn_in >= self.steps:
             yield Contradiction("keep.burn_in", f"to be below the {self.steps} steps", self.keep.burn_in)
 
     def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
-        """Sizes agree with the problem's, and what is kept agrees with what is seen."""
         yield from required(problem, "n", "dim")
         if problem is not None and problem.n is not None and problem.dim is not None:
             yield from (misfit.under("algorithm.batch") for misfit in self.batch.misfits(problem.n, "problem.n"))

@@ -1,8 +1,4 @@
-"""A whole SPEC.json: its text, composites of several runs on the same data, and its JSON Schema.
-
-What is not exactly one sane JSON value is refused in one line; the schema is generated from the declarations that also
-read and write a spec.
-"""
+"""A whole SPEC.json: its text, composites of several runs on the same data, and its JSON Schema."""
 
 import errno
 import json
@@ -124,8 +120,7 @@ def check_plain(value: Any) -> None:
             plain = ((place, entry, type(entry) is float and math.isfinite(entry)) for place, entry in enumerate(item))
             waiting.extend((join(path, place), depth + 1, entry) for place, entry, finite in plain if not finite)
         elif isinstance(item, int) and abs(item) > LARGEST_INTEGER:
-            bits = item.bit_length()
-            raise InputError(f"{path or ROOT} has {bits} bits. Integers must be at most 2^63.")
+            raise InputError(f"{path or ROOT} has {item.bit_length()} bits. Integers must be at most 2^63.")
         elif not isinstance(item, str | int | float | np.integer | np.floating | None):
             raise InputError(f"Expected {path or ROOT} to be a JSON value, got a {type(item).__name__}.")
         elif isinstance(item, float) and not math.isfinite(item):
@@ -213,7 +208,6 @@ class NegativeBinomialTrials(Section):
 
     @property
     def mean(self) -> float:
-        """The expected number of trials."""
         lost = self.shape * math.log(self.stop)
         weight = self.shape / -math.expm1(lost) if abs(lost) > 1e-300 else -1 / math.log(self.stop)
         return weight * (1 - self.stop) / self.stop
@@ -243,7 +237,6 @@ class RepeatAndSelect(Mechanism):
         return self.base.algorithm.hidden
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
-        """The trial makes sense by itself; what belongs to it is not stated outside."""
         yield from _stated_outside(problem, average, "a selection", "state it in the base")
         seen = self.base.view or view
         for misfit in self.base.algorithm.misfits(self.base.problem, self.base.average, seen):
@@ -275,7 +268,6 @@ class Composite(Algorithm):
         return self.parts[0].algorithm.hidden
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
-        """Every part makes sense by itself; what belongs to a part is not stated outside."""
         yield from _stated_outside(problem, average, "a composite", "state it in each part")
         for position, part in enumerate(self.parts):
             for misfit in part.algorithm.misfits(part.problem, part.average, part.view or view):
@@ -387,7 +379,6 @@ class Spec(Section):
         return self._part(self.algorithm.base) if isinstance(self.algorithm, RepeatAndSelect) else self
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Rules across sections; the algorithm knows them."""
         return self.algorithm.misfits(self.problem, self.average, self.view)
 
     def _stated(self, name: str) -> int:

@@ -1,10 +1,7 @@
-"""Declared fields: the machinery that reads, checks, writes and documents every section of a JSON file.
+"""Declared fields: one declaration reads, checks, writes and documents a key of a JSON file.
 
-A field is declared once, ``name: Annotated[type, Shape(...), "what it means"]``, in a frozen dataclass derived from
-`Section`. Its shape reads a JSON value (or a finished Python value, so that a section built in Python passes the same
-checks as one read from a file), writes it back, and describes itself as JSON Schema: reader, writer and schema cannot
-drift apart. A field with a default is an optional key; absent and null then both mean the default. What is refused is
-refused in one line that names the dotted key path.
+It is ``name: Annotated[type, Shape(...), "what it means"]`` in a frozen dataclass derived from `Section`. A field with
+a default is an optional key; absent and null both mean it. A refusal is one line that names the dotted key path.
 """
 
 import math
@@ -27,10 +24,7 @@ LONGEST_SHOWN = 80
 
 
 class Contradiction(InputError):
-    """Keys that are each well formed but cannot hold together.
-
-    A section only knows its own keys, so the key is relative until `under` places it in the whole spec.
-    """
+    """Keys that are well formed but cannot hold together; `under` places a section's key in the whole spec."""
 
     def __init__(self, key: str, allowed: str, given: Any, remedy: str = "") -> None:
         super().__init__(key, allowed, given, remedy)
@@ -133,9 +127,8 @@ class Word(Shape):
         self.table: dict[str, Any] = dict(listed)
 
     def read(self, path: str, value: Any) -> Any:
-        for meaning in self.table.values():
-            if value is meaning:
-                return meaning
+        if any(value is meaning for meaning in self.table.values()):
+            return value
         return self.table[validate.one_of(path, value, self.table)]
 
     def write(self, value: Any) -> str:
@@ -177,7 +170,6 @@ class Several(Shape):
     most: int | None = None
 
     def read(self, path: str, value: Any) -> tuple[Any, ...]:
-        """Read a list; the path of an entry ends with its position, counted from 0."""
         if not isinstance(value, list | tuple) or not value:
             raise refuse(path, "to be a list with at least one entry", value)
         if self.most is not None and len(value) > self.most:
@@ -237,11 +229,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Section:
-    """Base of every frozen dataclass that describes a part of a spec; checks itself however it is built.
-
-    Every key is checked before anything is refused, so that all mistakes are named at once; rules that tie keys
-    together are checked where each key by itself is well formed.
-    """
+    """Base of every frozen dataclass that describes a part of a spec; however it is built, all mistakes are named."""
 
     root: ClassVar[str] = ROOT
     """What a whole document of this type is called."""
@@ -269,7 +257,6 @@ class Nested(Shape):
     section: type[Section]
 
     def read(self, path: str, value: Any, instead: str = "") -> Any:
-        """Read an object, key by key; `instead` names other spellings for the message."""
         if isinstance(value, self.section):
             return value
         return read_keys(self.section, path, as_object(path, value, instead))
@@ -386,10 +373,7 @@ Member = TypeVar("Member", bound=type[Section])
 
 
 class TaggedUnion(Shape):
-    """A union of section types chosen by the word under the key "kind"; kinds register themselves.
-
-    `wider` adds kinds to another union.
-    """
+    """Section types chosen by the word under the key "kind"; kinds register themselves, and `wider` adds others."""
 
     tag = "kind"
 
@@ -414,7 +398,6 @@ class TaggedUnion(Shape):
         return registered
 
     def word_of(self, section: Section) -> str:
-        """The kind a section is written under."""
         return next(word for word, member in self.table.items() if type(section) is member)
 
     def read(self, path: str, value: Any, instead: str = "") -> Any:

@@ -1,7 +1,4 @@
-"""The concrete case an audit runs: a model, a dataset and a neighbour. Theorems never read it.
-
-This file checks the form of the settings of a model or dataset; what registered it checks their meaning.
-"""
+"""The concrete case an audit runs: a model, a dataset and a neighbour. Theorems never read it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,14 +16,12 @@ class Settings(fields.Shape):
     """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
 
     def read(self, path: str, value: Any) -> tuple[tuple[str, Any], ...]:
-        """Read an object (or finished pairs), setting by setting."""
         given: Mapping[str, Any] = dict(value) if isinstance(value, tuple) else fields.as_object(path, value)
         return tuple(
             (_word(path, name), self.read_entry(fields.join(path, name), entry)) for name, entry in given.items()
         )
 
     def read_entry(self, path: str, value: Any) -> Any:
-        """Read one setting."""
         if isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -39,7 +34,6 @@ class Settings(fields.Shape):
         return {name: self.write_entry(entry) for name, entry in value}
 
     def write_entry(self, value: Any) -> Any:
-        """Write one setting."""
         return list(value) if isinstance(value, tuple) else value
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
@@ -80,6 +74,7 @@ NEIGHBOURS = fields.TaggedUnion()
 
 _FROM_ZERO = Interval(0, fields.COUNT.high)
 Position = Annotated[int, fields.Whole(_FROM_ZERO), "the record that differs, counted from 0"]
+Chosen = Annotated[int | None, fields.Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"]
 
 
 @dataclass(frozen=True)
@@ -113,9 +108,7 @@ class FileDataset(fields.Section):
 class WorstNeighbour(fields.Section):
     """The record of the public domain that is easiest to distinguish, among the extreme ones."""
 
-    position: Annotated[int | None, fields.Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = (
-        None
-    )
+    position: Chosen = None
 
 
 @NEIGHBOURS.register("zero")
@@ -145,9 +138,7 @@ class GivenNeighbour(fields.Section):
 class DeepFoolNeighbour(fields.Section):
     """A record pushed over the boundary of an ensemble of classifiers, with its label; replace-one only."""
 
-    position: Annotated[int | None, fields.Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = (
-        None
-    )
+    position: Chosen = None
 
 
 DatasetSource = SyntheticDataset | FileDataset
@@ -164,7 +155,6 @@ class Instance(fields.Section):
     neighbour: Annotated[NeighbourChoice, NEIGHBOURS, "absent: the worst of the public domain"] = WORST
 
     def contradictions(self) -> Iterator[fields.Contradiction]:
-        """The record that differs is one of the dataset's."""
         position = self.neighbour.position
         if isinstance(self.dataset, SyntheticDataset) and position is not None and position >= self.dataset.records:
             yield fields.Contradiction("neighbour.position", f"to be below {self.dataset.records} records", position)

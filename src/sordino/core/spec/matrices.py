@@ -49,7 +49,6 @@ class Strategy(Section):
         return np.cumsum(np.asarray(self.first_column(steps)) ** 2)[::-1]
 
     def misfits(self, steps: int) -> Iterator[Contradiction]:
-        """What keeps the matrix from serving so many steps."""
         return iter(())
 
 
@@ -69,9 +68,8 @@ class ToeplitzStrategy(Strategy):
     coefficients: Annotated[tuple[float, ...], Numbers(Number()), "first column; entries after these are 0"]
 
     def first_column(self, steps: int) -> Array:
-        return np.pad(np.array(self.coefficients, dtype=np.float64), (0, max(0, steps - len(self.coefficients))))[
-            :steps
-        ]
+        given = np.array(self.coefficients[:steps], dtype=np.float64)
+        return np.pad(given, (0, steps - len(given)))
 
     def contradictions(self) -> Iterator[Contradiction]:
         """A matrix with a zero diagonal has no inverse."""
@@ -92,7 +90,6 @@ class BufferedStrategy(Strategy):
     decays: Annotated[tuple[float, ...], Numbers(Number(Interval(0.0, 1.0)))]
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A weight for every decay."""
         if len(self.weights) != len(self.decays):
             yield Contradiction("weights", f"to be {len(self.decays)}, as many as decays", len(self.weights))
         yield from _sizes("weights", self.weights)
@@ -218,7 +215,6 @@ class Participation(Section):
     units: Annotated[int | None, Whole(), "poisson with a cap: units of a group, at most"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A single use has no separation, several have one; only what is drawn for every step has a rate."""
         scheme, word = self.scheme, self.scheme.value
         single, poisson = scheme is ParticipationScheme.SINGLE, scheme is ParticipationScheme.POISSON
         if single and self.separation is not None:
@@ -242,7 +238,6 @@ class Participation(Section):
             yield Contradiction("uses", "to be absent where a rate decides on uses", self.uses)
 
     def misfits(self, steps: int) -> Iterator[Contradiction]:
-        """Uses that the steps leave no room for."""
         room = self.most_uses(steps)
         if self.separation is not None and self.separation > steps:
             yield Contradiction("separation", f"to be at most the {steps} steps", self.separation)
@@ -251,7 +246,6 @@ class Participation(Section):
             yield Contradiction("uses", most, self.uses)
 
     def most_uses(self, steps: int) -> int:
-        """How many uses the separation leaves room for."""
         if self.scheme is ParticipationScheme.POISSON:
             return -(-steps // (self.separation or 1))
         return 1 if self.separation is None else -(-steps // self.separation)
@@ -278,6 +272,5 @@ class MatrixMechanism(Mechanism):
         return f"{self.steps} steps with {kind} correlated noise, {how} participation{chance}"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Matrix and participation fit the steps."""
         yield from (misfit.under("strategy") for misfit in self.strategy.misfits(self.steps))
         yield from (misfit.under("participation") for misfit in self.participation.misfits(self.steps))

@@ -1,7 +1,6 @@
 """Kinds for mechanisms: rounds of noised sums, noised answers, randomised response, selection, random shifts.
 
-Each is described by what its dominating pair depends on. How far a unit moves an answer or a score is always meant
-under the spec's own relation; a mechanism may be used several times, each use chosen in view of the earlier ones.
+How far a unit moves an answer or a score is always meant under the spec's own relation.
 """
 
 from abc import abstractmethod
@@ -146,9 +145,8 @@ class Selection(Mechanism):
 
     @property
     def once(self) -> str:
-        return (
-            f"one candidate by {self.method.value}, scores moved by at most {self.sensitivity / self.scale:.6g} scales"
-        )
+        moved = f"scores moved by at most {self.sensitivity / self.scale:.6g} scales"
+        return f"one candidate by {self.method.value}, {moved}"
 
 
 @parts.RUNS.register("sparse-vector", kw_only=True)
@@ -184,7 +182,6 @@ class RandomShift(Mechanism):
         return f"a Gaussian answer that a unit moves by one of {len(self.shifts)} lengths"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Probabilities that belong to the shifts, one of which moves something."""
         if len(self.weights) != len(self.shifts):
             yield Contradiction("weights", f"to be {len(self.shifts)}, as many as shifts", len(self.weights))
         elif abs(sum(self.weights) - 1) > 1e-12:
@@ -208,7 +205,6 @@ class SumShape(StrEnum):
 # |x x' - z z'|^2 = |x|^4 + |z|^4 - 2 (x.z)^2 is at most twice the larger square.
 _REPLACED = {SumShape.VECTOR: 2.0, SumShape.RANK_ONE: up(2.0**0.5)}
 
-
 Option = Setting | parts.Schedule
 
 
@@ -216,7 +212,6 @@ class Options(Settings):
     """Settings, and schedules written as objects; kept and shown, never read by a theorem."""
 
     def read_entry(self, path: str, value: Any) -> Option:
-        """Read an object as a schedule, anything else as a setting."""
         if isinstance(value, Mapping | parts.Schedule):
             return parts.Scheduled().read(path, value)
         return super().read_entry(path, value)
@@ -273,12 +268,10 @@ class NoisedSums(parts.Algorithm):
         )
 
     def needs(self, problem: parts.Problem | None, view: View) -> Iterator[Contradiction]:
-        """The number of records is stated once, or twice alike."""
         if problem is not None and problem.n not in (None, self.records):
             yield Contradiction("problem.n", f"to be absent or algorithm.records = {self.records}", problem.n)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Batches fit into the records, schedules serve all rounds, and units of several records stay whole."""
         yield from (misfit.under("sampling") for misfit in self.sampling.misfits(self.records, "records"))
         yield from self.noise_multiplier.misfits(self.rounds, "noise_multiplier")
         for name, value in self.options:
@@ -294,7 +287,6 @@ class NoisedSums(parts.Algorithm):
 
     @property
     def batch_size(self) -> int:
-        """Records a round, the default resolved."""
         return self.sampling.divisor(self.records)
 
     @property
@@ -325,7 +317,6 @@ class NoisedSums(parts.Algorithm):
 
     @property
     def sum_noise(self) -> Array:
-        """The standard deviation of the noise on each round's sum."""
         return self.noise_multiplier.values(self.rounds) * self.contribution
 
     def relative_noise(self, relation: Relation) -> Array:

@@ -1,9 +1,4 @@
-"""Kinds `posterior-sample`, `propose-test-sample` and `output-perturbation`.
-
-Draws are described by what is known about the potential, and by how they are made if not exactly; Propose-Test-Sample
-is Algorithm 1 of Heller and Fetaya with the ranges its line 2 states; the minimiser of a strongly convex objective is
-found to a proven tolerance.
-"""
+"""Kinds `posterior-sample`, `propose-test-sample` (Heller and Fetaya, Algorithm 1) and `output-perturbation`."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -32,7 +27,6 @@ class StronglyLogConcave(Section):
     strong_convexity: Annotated[Certificate, Certified(constants.STRONG_CONVEXITY)]
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Strongly means strictly positive."""
         return _flat(self.strong_convexity, "use the potential bounded if there is no strong convexity")
 
 
@@ -123,7 +117,6 @@ class PosteriorSample(Algorithm):
         return f"{count} from a posterior{'' if self.drawn is None else ' ' + self.drawn.words}"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A sampler asks for a potential that it can handle, with the constant that says how long it takes."""
         drawn, bounded = self.drawn, isinstance(self.potential, BoundedPotential)
         if isinstance(drawn, MetropolisDraws) and not bounded:
             word = POTENTIALS.word_of(self.potential)
@@ -146,7 +139,6 @@ class PosteriorSample(Algorithm):
                 yield Contradiction("drawn.smoothness", f"to be at least strong_convexity = {m!r}", M)
 
     def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
-        """The regression domain grows with n, so n must be known."""
         if isinstance(self.potential, LinearRegression):
             yield from required(problem, "n")
 
@@ -189,7 +181,6 @@ class ProposeTestSample(Algorithm):
         return f"Propose-Test-Sample with a draw by {self.sampler.value} sampling"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The ranges that tie two parameters together."""
         yield from range_misfits(self.x_low, self.x_high)
         if not self.beta * (self.x_high * self.x_high) >= 3.0:
             yield Contradiction("beta", "to be at least 3 / x_high^2", self.beta)
@@ -214,5 +205,4 @@ class OutputPerturbation(Algorithm):
         return f"the minimiser of a strongly convex objective with {self.noise.kind.value} noise, once"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Strongly means strictly positive."""
         return _flat(self.strong_convexity, "add a quadratic regulariser with a public weight")

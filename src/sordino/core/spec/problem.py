@@ -77,7 +77,6 @@ class ListSchedule(Schedule):
         return ListSchedule(tuple(entry * factor for entry in self.entries))
 
     def misfits(self, steps: int, key: str) -> Iterator[fields.Contradiction]:
-        """A list serves exactly as many steps as it has entries."""
         if len(self.entries) != steps:
             yield fields.Contradiction(
                 f"{key}.values", f"to have one value for each of the {steps} steps", len(self.entries)
@@ -151,13 +150,11 @@ class Certified(fields.Shape):
     constant: Constant
 
     def read(self, path: str, value: Any) -> Certificate:
-        """Read a number as declared, an object with the evidence it states."""
         if isinstance(value, Certificate):
             if value.constant != self.constant:
                 raise refuse(path, f"to be a certificate of {self.constant.name}", value)
-            fields.Text().read(
-                fields.join(path, "reason"), value.reason
-            )  # a spec that is accepted can always be written
+            # A spec that is accepted can always be written.
+            fields.Text().read(fields.join(path, "reason"), value.reason)
             return value
         if not isinstance(value, Mapping):
             number = validate.number(path, value, self.constant.allowed)
@@ -167,13 +164,11 @@ class Certified(fields.Shape):
         return Certificate(self.constant, number, stated.evidence, stated.reason, stated.reads_private_data)
 
     def write(self, value: Certificate) -> float | dict[str, Any]:
-        """Write a number if nothing but the number was given, else the object."""
         if value == Certificate(self.constant, value.value, Evidence.DECLARED, PLAIN_REASON):
             return value.value
         return fields.write_keys(StatedConstant(value.value, value.evidence, value.reason, value.reads_private_data))
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
-        """A number, or the object around it, both in the constant's range."""
         number = fields.Number(self.constant.allowed).schema(definitions)
         stated = fields.object_schema(StatedConstant, definitions, {})
         stated["properties"]["value"] = number
@@ -258,7 +253,6 @@ class Problem(fields.Section):
     convergence: Annotated[Convergence | None, fields.Nested(Convergence)] = None
 
     def contradictions(self) -> Iterator[fields.Contradiction]:
-        """A function is never more convex than smooth."""
         if self.strong_convexity is not None and self.smoothness is not None:
             yield from _curvature(self.strong_convexity, self.smoothness)
 
@@ -321,7 +315,6 @@ class ColumnUnit(fields.Section):
 
     @property
     def words(self) -> str:
-        """What a unit is."""
         return f"all records with one value of {self.column!r}, of which at most {self.most_records} are used"
 
 
