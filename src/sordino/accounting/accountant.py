@@ -1,13 +1,4 @@
-"""The accountant alone: describe a run in one line, and ask for its epsilon, its delta or the noise that it needs.
-
-    >>> from sordino import accounting
-    >>> run = accounting.dp_sgd(noise_multiplier=1.1, sampling_rate=0.01, steps=10_000, relation="add-remove")
-    >>> round(run.epsilon(1e-5), 3)
-    5.194
-
-Every answer comes from the registered theorems, so it is an upper bound that is rounded up. Nothing here reads data.
-Wherever it is asked for, `relation` is "add-remove" or "replace-one"; numbers that describe no such run are refused.
-"""
+"""The accountant alone: describe a run in one line, and ask for its epsilon, its delta or the noise that it needs."""
 
 import math
 from collections.abc import Sequence

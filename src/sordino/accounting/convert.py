@@ -13,20 +13,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from sordino.core import gaussian, validate
+from sordino.core import guarantee as claims
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import up, weighted_sum_up
-from sordino.core.guarantee import (
-    ORDERS,
-    ApproxDP,
-    BoundedRange,
-    GaussianDP,
-    Guarantee,
-    LossDistribution,
-    PureDP,
-    RenyiDP,
-    TotalVariation,
-)
 from sordino.core.loss.atomic_pairs import BoundedRangePair, ExplicitPair, ResponsePair, pair_from_curve
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair
@@ -81,7 +71,7 @@ _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 _RANGE_POINTS = 161  # of the curve of a bounded range, which is smooth
 
 
-def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
+def to_loss_distribution(guarantee: claims.Guarantee) -> claims.LossDistribution:
     """The same `guarantee`, of any kind, as a loss distribution, through a dominating pair.
 
     Returns: a `LossDistribution` that is at least as large. Raises: `InputError` for a kind without such a pair.
@@ -91,25 +81,25 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
     True
     """
     match guarantee:
-        case LossDistribution():
+        case claims.LossDistribution():
             return guarantee
-        case GaussianDP(mu=0.0) | BoundedRange(width=0.0):
-            return LossDistribution(())
-        case GaussianDP(mu=mu):
+        case claims.GaussianDP(mu=0.0) | claims.BoundedRange(width=0.0):
+            return claims.LossDistribution(())
+        case claims.GaussianDP(mu=mu):
             pair = GaussianPair(mu)
-        case PureDP() | ApproxDP() | TotalVariation():
+        case claims.PureDP() | claims.ApproxDP() | claims.TotalVariation():
             pair = ResponsePair(*guarantee.point)
-        case BoundedRange(width=width, draws=1):
+        case claims.BoundedRange(width=width, draws=1):
             pair = BoundedRangePair(width)
-        case BoundedRange():
+        case claims.BoundedRange():
             epsilons = np.linspace(0.0, min(guarantee.largest_loss, _CURVE[-1]), _RANGE_POINTS)
             pair = pair_from_curve(epsilons, guarantee.deltas(epsilons))
         case _:
             pair = pair_from_curve(_CURVE, guarantee.deltas(_CURVE))
-    return LossDistribution(((pair, 1),))
+    return claims.LossDistribution(((pair, 1),))
 
 
-def to_renyi(guarantee: Guarantee) -> RenyiDP:
+def to_renyi(guarantee: claims.Guarantee) -> claims.RenyiDP:
     """The same `guarantee` as a Rényi curve on the common grid of orders.
 
     Returns: a `RenyiDP` that is at least as large. Raises: `InputError` for a kind without a Rényi curve.
@@ -119,15 +109,15 @@ def to_renyi(guarantee: Guarantee) -> RenyiDP:
     >>> round(curve.values[curve.orders.index(2.0)], 6)
     1.0
     """
-    if isinstance(guarantee, RenyiDP):
+    if isinstance(guarantee, claims.RenyiDP):
         return guarantee
-    if isinstance(guarantee, GaussianDP):
-        return RenyiDP(ORDERS, tuple(up(order * guarantee.mu**2 / 2, 4) for order in ORDERS))
-    if isinstance(guarantee, BoundedRange):
+    if isinstance(guarantee, claims.GaussianDP):
+        return claims.RenyiDP(claims.ORDERS, tuple(up(order * guarantee.mu**2 / 2, 4) for order in claims.ORDERS))
+    if isinstance(guarantee, claims.BoundedRange):
         return guarantee.renyi()
-    if not isinstance(guarantee, PureDP | ApproxDP | TotalVariation | LossDistribution):
+    if not isinstance(guarantee, claims.PureDP | claims.ApproxDP | claims.TotalVariation | claims.LossDistribution):
         raise InputError(f"Expected a guarantee with a Rényi curve, got {type(guarantee).__name__}.")
-    orders = np.asarray(ORDERS)
+    orders = np.asarray(claims.ORDERS)
     values, failures = [], []
     for reverse in (False, True):
         total, log_none = np.zeros(len(orders)), 0.0
@@ -138,39 +128,39 @@ def to_renyi(guarantee: Guarantee) -> RenyiDP:
         values.append(total)
         failures.append(-math.expm1(log_none))
     failure = min(1.0, up(max(failures) * (1 + 1e-15), 4) if max(failures) else 0.0)
-    return RenyiDP(ORDERS, tuple((np.maximum(*values) * (1 + 1e-12)).tolist()), failure)
+    return claims.RenyiDP(claims.ORDERS, tuple((np.maximum(*values) * (1 + 1e-12)).tolist()), failure)
 
 
-def bounded_renyi(guarantee: LossDistribution) -> RenyiDP | None:
+def bounded_renyi(guarantee: claims.LossDistribution) -> claims.RenyiDP | None:
     """A Rényi curve without the failure of `to_renyi`, from the largest loss of every pair; None where one has none."""
-    orders, total = np.asarray(ORDERS), np.zeros(len(ORDERS))
+    orders, total = np.asarray(claims.ORDERS), np.zeros(len(claims.ORDERS))
     for pair, count in guarantee.factors:
         both = (pair, pair.reversed())
         largest = max(one.largest_loss for one in both)
         if math.isinf(largest) or any(one.infinite > 0 for one in both):
             return None
         total += count * pair_renyi(ResponsePair(up(largest, 4), 0.0), orders)[0]
-    return RenyiDP(ORDERS, tuple((total * (1 + 1e-12)).tolist()))
+    return claims.RenyiDP(claims.ORDERS, tuple((total * (1 + 1e-12)).tolist()))
 
 
-def group_of_two(guarantee: Guarantee) -> Guarantee:
+def group_of_two(guarantee: claims.Guarantee) -> claims.Guarantee:
     """The guarantee for two changed records: (epsilon, delta) -> (2 epsilon, (1 + e^epsilon) delta) at best split.
 
     delta_2(epsilon) <= min over a + b = epsilon of delta(a) + e^a delta(b) (Dong, Roth & Su 2022, Theorem 2.14).
     """
     match guarantee:
-        case GaussianDP() | PureDP() | TotalVariation() | BoundedRange():
+        case claims.GaussianDP() | claims.PureDP() | claims.TotalVariation() | claims.BoundedRange():
             return _group(guarantee, 2)
-        case ApproxDP(epsilon_value=epsilon, delta_value=delta):
+        case claims.ApproxDP(epsilon_value=epsilon, delta_value=delta):
             grown = up(delta * (1 + math.exp(epsilon)), 4) if epsilon < 700 else math.ceil(delta)
-            return ApproxDP(2 * epsilon, min(1.0, grown))
+            return claims.ApproxDP(2 * epsilon, min(1.0, grown))
     half = _CURVE[_CURVE <= 40.0]
     deltas = guarantee.deltas(half)
     doubled = np.minimum(1.0, deltas * (1 + np.exp(half)) * (1 + 1e-13))
-    return LossDistribution(((pair_from_curve(2 * half, doubled), 1),))
+    return claims.LossDistribution(((pair_from_curve(2 * half, doubled), 1),))
 
 
-def group_of(guarantee: Guarantee, size: int) -> Guarantee:
+def group_of(guarantee: claims.Guarantee, size: int) -> claims.Guarantee:
     """The guarantee for a group of records that change together, such as those of one unit; rounded up.
 
     (epsilon, delta) becomes (k epsilon, (1 + e^epsilon + ... + e^((k - 1) epsilon)) delta), by going from the one table
@@ -186,29 +176,29 @@ def group_of(guarantee: Guarantee, size: int) -> Guarantee:
     return group_of_two(guarantee) if size == 2 else _group(guarantee, size)
 
 
-def _group(guarantee: Guarantee, size: int) -> Guarantee:
+def _group(guarantee: claims.Guarantee, size: int) -> claims.Guarantee:
     match guarantee:
-        case GaussianDP(mu=mu):
-            return GaussianDP(_times(mu, size))
-        case PureDP(value=epsilon):
-            return PureDP(_times(epsilon, size))
-        case TotalVariation(value=delta):
-            return TotalVariation(min(1.0, _times(delta, size)))
-        case BoundedRange(width=width, draws=draws):
-            return BoundedRange(_times(width, size), draws)
-        case ApproxDP(epsilon_value=epsilon, delta_value=delta):
+        case claims.GaussianDP(mu=mu):
+            return claims.GaussianDP(_times(mu, size))
+        case claims.PureDP(value=epsilon):
+            return claims.PureDP(_times(epsilon, size))
+        case claims.TotalVariation(value=delta):
+            return claims.TotalVariation(min(1.0, _times(delta, size)))
+        case claims.BoundedRange(width=width, draws=draws):
+            return claims.BoundedRange(_times(width, size), draws)
+        case claims.ApproxDP(epsilon_value=epsilon, delta_value=delta):
             total = _times(epsilon, size)
             if total > 700:
-                return ApproxDP(total, float(math.ceil(delta)))
+                return claims.ApproxDP(total, float(math.ceil(delta)))
             grown = delta * float(_geometric(np.array([epsilon]), size)[0])
-            return ApproxDP(total, min(1.0, up(grown * (1 + 1e-12))) if delta else 0.0)
-        case LossDistribution(factors=factors):
+            return claims.ApproxDP(total, min(1.0, up(grown * (1 + 1e-12))) if delta else 0.0)
+        case claims.LossDistribution(factors=factors):
             mus = [(pair.mu, count) for pair, count in factors if isinstance(pair, GaussianPair)]
             if len(mus) == len(factors):
-                return _group(GaussianDP(gaussian.composed(mus)), size)
+                return _group(claims.GaussianDP(gaussian.composed(mus)), size)
     each = _CURVE / size
     deltas = guarantee.deltas(each) * _geometric(each, size) * (1 + 1e-12)
-    return LossDistribution(((pair_from_curve(_CURVE, np.minimum(1.0, deltas)), 1),))
+    return claims.LossDistribution(((pair_from_curve(_CURVE, np.minimum(1.0, deltas)), 1),))
 
 
 def _geometric(epsilons: Array, size: int) -> Array:
@@ -223,7 +213,7 @@ def _times(value: float, size: int) -> float:
     return product if size & (size - 1) == 0 else up(product) if product else 0.0
 
 
-def subsample(guarantee: Guarantee, rate: float, relation: Relation) -> Guarantee:
+def subsample(guarantee: claims.Guarantee, rate: float, relation: Relation) -> claims.Guarantee:
     """The add-remove guarantee of a mechanism that first keeps each record by a secret coin of chance `rate`.
 
     delta'(log(1 + q (e^epsilon - 1))) <= q delta(epsilon) (Balle, Barthe & Gaboardi 2018, Theorem 8). **Proof.** Let A
@@ -251,18 +241,18 @@ def subsample(guarantee: Guarantee, rate: float, relation: Relation) -> Guarante
         return up(math.log1p(rate * math.expm1(epsilon)) if epsilon < 700 else epsilon, 8)
 
     match guarantee:
-        case PureDP(value=epsilon):
-            return PureDP(amplified(epsilon))
-        case ApproxDP(epsilon_value=epsilon, delta_value=delta):
-            return ApproxDP(amplified(epsilon), up(rate * delta))
-        case TotalVariation(value=delta):
-            return TotalVariation(up(rate * delta))
+        case claims.PureDP(value=epsilon):
+            return claims.PureDP(amplified(epsilon))
+        case claims.ApproxDP(epsilon_value=epsilon, delta_value=delta):
+            return claims.ApproxDP(amplified(epsilon), up(rate * delta))
+        case claims.TotalVariation(value=delta):
+            return claims.TotalVariation(up(rate * delta))
     epsilons = np.array([0.0, *map(amplified, _CURVE[1:])])
     deltas = np.minimum(1.0, rate * guarantee.deltas(_CURVE) * (1 + 1e-15))
-    return LossDistribution(((pair_from_curve(epsilons, deltas), 1),))
+    return claims.LossDistribution(((pair_from_curve(epsilons, deltas), 1),))
 
 
-def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Guarantee:
+def replace_one_from_add_remove(guarantee: claims.Guarantee, relation: Relation) -> claims.Guarantee:
     """A replace-one guarantee from an add-remove `guarantee`: removing a record and adding another is a group of two.
 
     The converse does not hold and is refused; `relation` is that of the guarantee given.
@@ -287,10 +277,10 @@ def _check_add_remove(relation: Relation) -> None:
 # Composition. Theorems return one-use guarantees; a list, a count and a mixture of them are composed here and nowhere
 # else, so no branch can forget to multiply.
 
-NOTHING = GaussianDP(0.0)
+NOTHING = claims.GaussianDP(0.0)
 
 
-def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
+def compose(uses: Iterable[tuple[claims.Guarantee, int]]) -> claims.Guarantee:
     """The guarantee of running every mechanism, each as often as its count says.
 
     Gaussians stay Gaussian (Dong, Roth & Su 2022, Corollary 3.3), Rényi curves add (Mironov 2017, Proposition 1), and
@@ -308,21 +298,21 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
         return NOTHING
     if len(listed) == 1 and listed[0][1] == 1:
         return listed[0][0]
-    mus = [(guarantee.mu, count) for guarantee, count in listed if isinstance(guarantee, GaussianDP)]
+    mus = [(guarantee.mu, count) for guarantee, count in listed if isinstance(guarantee, claims.GaussianDP)]
     if len(mus) == len(listed):
-        return GaussianDP(gaussian.composed(mus))
-    if any(isinstance(guarantee, RenyiDP) for guarantee, _ in listed):
+        return claims.GaussianDP(gaussian.composed(mus))
+    if any(isinstance(guarantee, claims.RenyiDP) for guarantee, _ in listed):
         return _renyi([(to_renyi(guarantee), count) for guarantee, count in listed])
     factors = [(to_loss_distribution(guarantee).factors, count) for guarantee, count in listed]
-    return LossDistribution(tuple((pair, times * count) for pairs, count in factors for pair, times in pairs))
+    return claims.LossDistribution(tuple((pair, times * count) for pairs, count in factors for pair, times in pairs))
 
 
-def failing(guarantee: Guarantee, failure: float) -> Guarantee:
+def failing(guarantee: claims.Guarantee, failure: float) -> claims.Guarantee:
     """The guarantee of a run that is covered but for an event of this probability."""
-    return compose([(guarantee, 1), (TotalVariation(failure), 1)]) if failure else guarantee
+    return compose([(guarantee, 1), (claims.TotalVariation(failure), 1)]) if failure else guarantee
 
 
-def repeat(guarantee: Guarantee, count: int) -> Guarantee:
+def repeat(guarantee: claims.Guarantee, count: int) -> claims.Guarantee:
     """The same mechanism, of this `guarantee`, `count` times, independently, on the same data.
 
     Returns: the guarantee of all of them. Raises: `InputError` for a count that is no whole number above 0.
@@ -331,13 +321,13 @@ def repeat(guarantee: Guarantee, count: int) -> Guarantee:
     >>> round(repeat(GaussianDP(1.0), 4).mu, 6)
     2.0
     """
-    if isinstance(guarantee, BoundedRange):
+    if isinstance(guarantee, claims.BoundedRange):
         # The same law every time: its draws share one interval. Different laws (`compose`) need not.
-        return BoundedRange(guarantee.width, guarantee.draws * validate.whole_number("count", count))
+        return claims.BoundedRange(guarantee.width, guarantee.draws * validate.whole_number("count", count))
     return compose([(guarantee, count)])
 
 
-def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
+def mix(weights: Sequence[float], guarantees: Sequence[claims.Guarantee]) -> claims.Guarantee:
     """A mechanism that draws a component independently of the data and reveals which: delta is the average.
 
     `weights` are the probabilities of the components, `guarantees` those of each.
@@ -350,16 +340,16 @@ def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
     """
     if len(guarantees) == 1:
         return guarantees[0]
-    mus = tuple(guarantee.mu for guarantee in guarantees if isinstance(guarantee, GaussianDP))
+    mus = tuple(guarantee.mu for guarantee in guarantees if isinstance(guarantee, claims.GaussianDP))
     if len(mus) == len(guarantees) and max(mus, default=0.0) > 0:
-        return LossDistribution(((GaussianMixturePair(tuple(weights), mus), 1),))
+        return claims.LossDistribution(((GaussianMixturePair(tuple(weights), mus), 1),))
     components = tuple(to_loss_distribution(guarantee).factors for guarantee in guarantees)
-    return LossDistribution(((MixturePair(tuple(weights), components), 1),))
+    return claims.LossDistribution(((MixturePair(tuple(weights), components), 1),))
 
 
-def _renyi(uses: list[tuple[RenyiDP, int]]) -> RenyiDP:
+def _renyi(uses: list[tuple[claims.RenyiDP, int]]) -> claims.RenyiDP:
     common = [order for order in uses[0][0].orders if all(order in curve.orders for curve, _ in uses)]
-    orders = tuple(common) or ORDERS[:1]
+    orders = tuple(common) or claims.ORDERS[:1]
     values = tuple(weighted_sum_up((curve.at(order), count) for curve, count in uses) for order in orders)
     failure = weighted_sum_up((curve.failure, count) for curve, count in uses)
-    return RenyiDP(orders, values, min(1.0, failure))
+    return claims.RenyiDP(orders, values, min(1.0, failure))

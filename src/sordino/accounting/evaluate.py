@@ -105,9 +105,7 @@ def theorem(
     return registered
 
 
-as_stated, corrected, ours = (
-    partial(theorem, status=word) for word in (Status.AS_STATED, Status.CORRECTED, Status.OURS)
-)
+as_stated, corrected, ours = (partial(theorem, status=status) for status in Status)
 
 
 @cache

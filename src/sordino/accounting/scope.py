@@ -17,18 +17,8 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Constant, Evidence, Relation, View
 from sordino.core.gaussian import up
-from sordino.core.spec import (
-    ALGORITHMS,
-    Algorithm,
-    Batch,
-    ClippingKind,
-    GaussianNoise,
-    NoisedSums,
-    NoisyGradient,
-    Scheme,
-    Spec,
-)
-from sordino.core.spec.chain import OWN_PLACES
+from sordino.core.spec import ALGORITHMS, Algorithm, Batch, GaussianNoise, NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.spec.chain import OWN_PLACES, ClippingKind
 from sordino.core.spec.fields import Section, keys_of
 from sordino.core.spec.problem import ConstantSchedule
 from sordino.core.validate import InputError

@@ -64,9 +64,8 @@ def capped_step(relation: Relation, rate: float, ratio: float, full: float) -> P
     if rate >= 1.0:
         return normal.GaussianPair(2 * ratio)
     own = poisson_step(relation, rate, ratio)
-    other = (normal.PoissonRemovePair if relation is Relation.ADD_REMOVE else normal.WithoutReplacementPair)(
-        rate, 2 * ratio
-    )
+    drawn = normal.PoissonRemovePair if relation is Relation.ADD_REMOVE else normal.WithoutReplacementPair
+    other = drawn(rate, 2 * ratio)
     return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
 
 
@@ -130,11 +129,9 @@ class Round:
 
 
 def allocated(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) -> Guarantee:
-    """Rounds of random allocation, each with a Gaussian answer of mu = `shared`, as loss distributions.
-
-    Rounds of one place, and rounds too long for the curve of a replacement, count as a removal and an addition. Of a
-    round that is cut short less is seen than of a whole one.
-    """
+    """Rounds of random allocation, each with a Gaussian answer of mu = `shared`, as loss distributions."""
+    # Rounds of one place, or too long for the curve of a replacement, count as a removal and an addition. A round that
+    # is cut short counts as a whole one, which shows more.
     listed = tuple(rounds)
     replaced = relation is Relation.REPLACE_ONE and all(replaceable(one.total, one.ratio) for one in listed)
     factors: list[tuple[Pair, int]] = []
@@ -215,7 +212,8 @@ _IMPOSSIBLE = 1e-18  # numbers of clones that are rarer count as none
 @lru_cache(maxsize=256)
 def shuffled_pass(batches: int, ratio: float, delta: float) -> ExplicitPair | None:
     """The pair of one pass at the best epsilon_0 found for this delta; None where no clone is to be expected."""
-    if batches < 2 or ratio > _largest_ratio(batches):
+    # Beyond log(batches) e^epsilon_0 exceeds them already at one deviation, and nobody hides anybody.
+    if batches < 2 or ratio > math.log(batches):
         return None
 
     def cost(threshold: float) -> float:
@@ -233,11 +231,6 @@ def shuffled_pass(batches: int, ratio: float, delta: float) -> ExplicitPair | No
     top = min(threshold, 40.0)
     epsilons = np.concatenate([[0.0], np.geomspace(1e-5 * top, top, _POINTS)])
     return pair_from_curve(epsilons, np.minimum(_deltas(batches, ratio, threshold, epsilons), 1.0))
-
-
-def _largest_ratio(batches: int) -> float:
-    """Beyond it e^epsilon_0 exceeds the number of batches already at one deviation, and nobody hides anybody."""
-    return math.log(batches)
 
 
 def clone_failure(batches: int, ratio: float, threshold: float) -> float:

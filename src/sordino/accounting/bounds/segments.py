@@ -209,11 +209,7 @@ def step_weights(contraction: float, kept: range, steps: int) -> Array:
 
 
 def largest_sum(weighted: Array, scheme: Scheme, period: int) -> float:
-    """The largest sum of weighted moves, one for each step, over the steps that can use one record.
-
-    Full and freshly drawn batches may use it at every step, fixed ones at one position of every pass, reshuffled ones
-    once a pass, anywhere.
-    """
+    """The largest sum of weighted moves, one for each step, over the steps that can use one record."""
     if scheme is not Scheme.RESHUFFLED:
         return largest_position(weighted, 1 if scheme in _ANY_STEP else period) * (1 + _AVERAGE_ACCURACY)
     period = min(period, len(weighted))

@@ -126,7 +126,8 @@ def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, 
         s = np.append(up(float(s[0]) + float(c[0]) * start, 2), s[1:])
     if s[0] / _FARTHEST > tau[0]:
         return math.inf
-    c, s, tau = _remembered(c, s, tau)
+    if len(dead := np.flatnonzero(c == 0)):  # such a step forgets everything before it
+        c, s, tau = c[dead[-1] :], s[dead[-1] :], tau[dead[-1] :]
     log_weights = log_weights_of(c)
     first, carried = _forgotten(log_weights, s, tau)
     if first:
@@ -177,12 +178,6 @@ def listed_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -
     """The three schedules, broadcast to one length."""
     c, s, tau = np.broadcast_arrays(*(np.asarray(given, dtype=np.float64) for given in (contractions, moves, noises)))
     return c, s, tau
-
-
-def _remembered(c: Array, s: Array, tau: Array) -> tuple[Array, Array, Array]:
-    """A step with c = 0 forgets everything before it."""
-    dead = np.flatnonzero(c == 0)
-    return (c, s, tau) if len(dead) == 0 else (c[dead[-1] :], s[dead[-1] :], tau[dead[-1] :])
 
 
 def log_weights_of(c: Array) -> Array:

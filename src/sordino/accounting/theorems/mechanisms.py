@@ -28,7 +28,6 @@ _BOUNDED = assume.caller_checked(
 
 
 def _once(pair: Pair) -> Guarantee:
-    """One use of a pair."""
     return LossDistribution(((pair, 1),))
 
 

@@ -34,16 +34,8 @@ from sordino.core.bound import Bound, Certificate, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
 from sordino.core.loss.atomic_pairs import LaplacePair
-from sordino.core.spec import (
-    AverageNoiseKind,
-    BoundedPotential,
-    MetropolisDraws,
-    PerturbedDraws,
-    PosteriorSample,
-    RejectionDraws,
-    Spec,
-    StronglyLogConcave,
-)
+from sordino.core.spec import AverageNoiseKind, BoundedPotential, PosteriorSample, Spec, StronglyLogConcave
+from sordino.core.spec.posterior import MetropolisDraws, PerturbedDraws, RejectionDraws
 
 _LONGEST_LOSS = 500.0
 _RAREST = 1e-300  # a failure counts as at least so likely

@@ -54,8 +54,6 @@ class _Ratios:
 
 @dataclass(frozen=True)
 class _Listed(AtomicPair):
-    """Losses in a list."""
-
     losses: Array
     masses: Array
     beyond: float

@@ -284,9 +284,10 @@ def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, til
     first = max(first, min(-1, last - _LONGEST))
     edges = np.arange(first, last + 1, dtype=np.float64) * spacing
     bins = pair.bins(edges)
-    near, inside, far = _within(
-        pair.atoms(), float(edges[0]) - spacing * _ON_GRID, float(edges[-1]) + spacing * _ON_GRID
-    )
+    atoms, slack = pair.atoms(), spacing * _ON_GRID
+    under, over = atoms.losses < float(edges[0]) - slack, atoms.losses > float(edges[-1]) + slack
+    near, far = float(atoms.masses[under].sum()), float(atoms.masses[over].sum())
+    inside = Atoms(atoms.losses[~under & ~over], atoms.masses[~under & ~over])
     atoms, off_grid = _split(inside, spacing, first, last)
 
     left, right = _shares(bins.p, bins.q, bins.p_error, bins.q_error, edges, spacing, side)
@@ -341,14 +342,6 @@ def _shares(
     mass = np.maximum(p - p_error, 0.0)
     left = np.where(huge, mass, np.clip(left + left_error, 0.0, mass))
     return left, mass - left
-
-
-def _within(atoms: Atoms, low: float, high: float) -> tuple[float, Atoms, float]:
-    """The mass of the atoms below the grid, the atoms on it, and the mass of those above it."""
-    below, above = atoms.losses < low, atoms.losses > high
-    inside = ~below & ~above
-    near, far = float(atoms.masses[below].sum()), float(atoms.masses[above].sum())
-    return near, Atoms(atoms.losses[inside], atoms.masses[inside]), far
 
 
 def _split(atoms: Atoms, spacing: float, first: int, last: int) -> tuple[Array, tuple[Array, Array]]:

@@ -132,11 +132,8 @@ def _central_width(losses: Array, logs: Array) -> float:
     return float(high - low) / 4.1
 
 
-# From a list of (pair, count) to a certified curve: tilt, discretise, convolve, coarsen, convolve again.
-#
-# Steps are composed in stages. One stage convolves a few hundred copies on a grid fine enough for one copy; the
-# result is moved to a grid as much coarser as its standard deviation is larger, and the next stage convolves *those*.
-# Arrays keep their size, so the cost is logarithmic in the number of identical steps.
+# Steps are composed in stages: a few hundred copies on a grid fine enough for one; the result is moved to a grid that
+# is coarser as its standard deviation is larger, and the next stage convolves those. The cost is logarithmic.
 
 _STAGE_UNITS = 256
 _STAGE_FACTOR = 16
@@ -314,7 +311,6 @@ class _Search:
         self._waiting: list[tuple[float, float, Cumulant]] = []
 
     def end(self, side: Side, tilt: float, resolution: float = _START, cumulant: Cumulant | None = None) -> float:
-        """One end; on a grid that is quick, unless it is said."""
         request = Request(side, tilt, resolution, self._tail)
         return curve(self._factors, request, cumulant or self.cumulant).epsilon(self._delta)
 

@@ -301,15 +301,12 @@ class NoisyGradient(Algorithm):
             yield Contradiction("algorithm.keep", allowed, KEEPING.write(self.keep))
 
     def divisor(self, n: int) -> int:
-        """The public constant b that every batch sum is divided by."""
         return self.batch.divisor(n)
 
     def rate(self, n: int) -> float:
-        """The probability that a step uses a given record: the Poisson rate, or b / n."""
         return self.batch.inclusion(n)
 
     def batches_per_epoch(self, n: int) -> int:
-        """How many batches one pass over n records takes, a partial last one included."""
         return self.batch.per_epoch(n)
 
     def kept(self, view: View) -> Keep | Thinning:

@@ -34,7 +34,6 @@ class Contradiction(InputError):
         return str(refuse(self.key, self.allowed, self.given, self.remedy))
 
     def under(self, path: str) -> "Contradiction":
-        """The same contradiction, with the path of the section that encloses it."""
         return Contradiction(f"{path}.{self.key}" if path else self.key, self.allowed, self.given, self.remedy)
 
 

@@ -291,12 +291,10 @@ class NoisedSums(parts.Algorithm):
 
     @property
     def rate(self) -> float:
-        """The probability that a round uses a given record."""
         return self.sampling.inclusion(self.records)
 
     @property
     def batches_per_epoch(self) -> int:
-        """How many batches one pass over the records takes, a partial last one included."""
         return self.sampling.per_epoch(self.records)
 
     @property
@@ -310,7 +308,6 @@ class NoisedSums(parts.Algorithm):
         return moves(relation, self.shape)
 
     def sensitivity(self, relation: Relation) -> float:
-        """How far one unit moves a round's sum."""
         if relation is Relation.REPLACE_ONE and self.replacement is not None:
             return self.replacement
         return self.moves(relation) * self.contribution
