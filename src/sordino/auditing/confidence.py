@@ -1,9 +1,8 @@
 """From errors that were counted to epsilon, with a joint confidence and with the most that so many models could show.
 
-An attack is judged by how often it took one dataset for the other, on models it had not seen before. Exact limits of
-both error rates (Clopper & Pearson 1934), rounded outwards, hold together with the stated confidence, and so does the
-lower bound on epsilon that they give (`auditing.lower_bound`), at every delta at once. Of one rule both errors go into
-one exact test (`joint_epsilon`), which says more.
+Exact limits of both error rates (Clopper & Pearson 1934), rounded outwards, hold together with the stated confidence,
+and so does the lower bound on epsilon that they give (`auditing.lower_bound`), at every delta at once. Of one rule both
+errors go into one exact test (`joint_epsilon`), which says more.
 
 A rule says "second" when a score is at least a threshold. Scores have shape (..., models); leading axes are independent
 repetitions of the whole experiment. Either the threshold is chosen on models that are not counted, or every model is
@@ -72,11 +71,7 @@ def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.int64], ND
 class ErrorCounts:
     """Errors of one fixed decision rule on independent models of two datasets.
 
-    A false positive says "second" of a model of the first dataset, a false negative "first" of one of the second.
-
-    Attributes:
-        false_positives: out of `first_models`.
-        false_negatives: out of `second_models`.
+    A false positive says "second" of one of the `first_models`, a false negative "first" of one of the `second_models`.
     """
 
     false_positives: int
@@ -162,7 +157,7 @@ def joint_epsilon(counts: ErrorCounts, delta: float, confidence: float) -> float
     many = max(counts.first_models, counts.second_models) > _MOST_MODELS
     if least == 0.0 or (many and counts.false_positives + counts.false_negatives > 0):
         return least
-    outcomes = _Outcomes.beyond(counts, least, delta, confidence)
+    outcomes = _Outcomes(counts, least, delta, confidence)
 
     def allowed(epsilon: float) -> bool:
         return _possible(outcomes, epsilon, delta, 1.0 - confidence)
@@ -175,27 +170,19 @@ def joint_epsilon(counts: ErrorCounts, delta: float, confidence: float) -> float
     return gaussian.narrow(allowed, least, least + step, near=0.0, halvings=_STEPS)[0]
 
 
-@dataclass(frozen=True, eq=False)
 class _Outcomes:
-    """Numbers of errors at least as far out: `first` of them on one side, and then at most `second` on the other."""
+    """Errors for which the two limits prove a level at least: `first` on one side, at most `second` on the other."""
 
-    counts: ErrorCounts
-    first: NDArray[np.float64]
-    second: NDArray[np.float64]
-    log_ways: NDArray[np.float64]
-
-    @classmethod
-    def beyond(cls, counts: ErrorCounts, level: float, delta: float, confidence: float) -> "_Outcomes":
-        """All for which the two limits prove `level` at least."""
+    def __init__(self, counts: ErrorCounts, level: float, delta: float, confidence: float) -> None:
         failure, n = each_failure(confidence), counts.first_models
         limits = [upper_end(np.arange(models + 1), models, failure) for models in (n, counts.second_models)]
         # A little less than the level, so that rounding leaves no outcome out that is as far.
         level *= 1 - 1e-12
         room = np.maximum((1 - delta - limits[0]) * math.exp(-level), 1 - delta - math.exp(level) * limits[0])
         most = np.searchsorted(limits[1], room * (1 + 1e-12), side="right") - 1
-        first = np.flatnonzero(most >= 0).astype(float)
-        ways = special.gammaln(n + 1.0) - special.gammaln(first + 1.0) - special.gammaln(n - first + 1.0)
-        return cls(counts, first, most[most >= 0].astype(float), ways)
+        self.counts, self.second = counts, most[most >= 0].astype(float)
+        self.first = first = np.flatnonzero(most >= 0).astype(float)
+        self.log_ways = special.gammaln(n + 1.0) - special.gammaln(first + 1.0) - special.gammaln(n - first + 1.0)
 
     def chances(self, f: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
         """P[so far out] for pairs of error rates, rounded up."""
@@ -279,7 +266,7 @@ def choose_threshold(first: Scores, second: Scores, delta: float, confidence: fl
     first_models, second_models = np.shape(first)[-1], np.shape(second)[-1]
     failure = each_failure(confidence)
     ends = [upper_end(np.arange(trials + 1), trials, failure) for trials in (first_models, second_models)]
-    bound = _bounds(curve, ends[0], ends[1], delta)
+    bound = epsilon_from_rates(ends[0][curve.false_positives], ends[1][curve.false_negatives], delta)
     # Where nothing is refuted, the rule with the fewest errors is the one to try.
     errors = curve.false_positives / first_models + curve.false_negatives / second_models
     best = np.argmax(np.where(curve.distinct, bound - 1e-6 * errors, -np.inf), axis=-1)
@@ -320,7 +307,10 @@ def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
     deviations where there are many. The answer is kept, so that it is computed once, and must not be changed.
     """
     trials, failure = whole_number("trials", trials), number("failure", failure, OPEN_UNIT)
-    ranks = _spaced_ranks(trials)
+    places = [1]
+    while places[-1] < trials:
+        places.append(min(1 + len(places) * (len(places) + 3) // 4, trials))
+    ranks = np.array(places, np.int64)
     shares = 1.0 / np.arange(1.0, len(ranks) + 1) ** _FALLING
     shares /= shares.sum()
     if trials <= _MOST_CALIBRATED:
@@ -335,14 +325,6 @@ def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
     ends[:trials] = np.minimum.accumulate(tops[::-1])[::-1][np.searchsorted(ranks, np.arange(1, trials + 1))]
     ends.flags.writeable = False
     return ends
-
-
-def _spaced_ranks(trials: int) -> Counts:
-    ranks = [1]
-    while ranks[-1] < trials:
-        level = len(ranks)
-        ranks.append(min(1 + level * (level + 3) // 4, trials))
-    return np.array(ranks, np.int64)
 
 
 def _any_fails(trials: int, ranks: Counts, failures: NDArray[np.float64]) -> float:
@@ -391,12 +373,8 @@ def band_epsilon(first: Scores, second: Scores, delta: float, confidence: float)
     """
     curve = error_curve(first, second)
     ends = band_ends(np.shape(first)[-1], np.shape(second)[-1], confidence)
-    return np.where(curve.distinct, _bounds(curve, *ends, delta), 0.0).max(axis=-1)
-
-
-def _bounds(curve: ErrorCurve, first_ends: Scores, second_ends: Scores, delta: float) -> Scores:
-    """What each rule of a curve proves, from the upper ends by number of errors."""
-    return epsilon_from_rates(first_ends[curve.false_positives], second_ends[curve.false_negatives], delta)
+    bound = epsilon_from_rates(ends[0][curve.false_positives], ends[1][curve.false_negatives], delta)
+    return np.where(curve.distinct, bound, 0.0).max(axis=-1)
 
 
 class BandTest(NamedTuple):

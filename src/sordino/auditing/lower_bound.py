@@ -1,9 +1,7 @@
 """What an audit answers, which audits there are, and what an answer says about a certificate.
 
-A test between two neighbours has two errors, and they prove an epsilon (`TradeOffPoint`). A lower bound on epsilon
-carries everything that makes it checkable. An audit is a function from a described run and options to a lower bound. It
-lives in a file of its own under `auditing/methods/`, and both have its name; a new file is found by itself, and
-imported on first use.
+A test between two neighbours has two errors, and they prove an epsilon (`TradeOffPoint`). An audit is a function from a
+described run and options to a lower bound, in a file of `auditing/methods/` with its name, imported on first use.
 """
 
 import importlib
@@ -218,12 +216,8 @@ class LowerBound(Result):
 class AuditOptions:
     """What a person may ask of any audit; a method ignores what it has no use for.
 
-    Attributes:
-        delta: the delta of the lower bound.
-        confidence: joint confidence of the whole statement, for audits that sample.
-        models: how many models an audit may train, all sides together.
-        seed: for a reproducible audit; None draws a fresh one from the operating system.
-        fit_sides: how an attack fits the models of both datasets, for instance on a cluster; None: here.
+    `confidence` is that of the whole statement, `models` how many may be trained, all sides together. Without a `seed`
+    one is drawn from the operating system. `fit_sides` fits the models of both datasets, for instance on a cluster.
     """
 
     delta: float
@@ -340,7 +334,11 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
     leak = f"{finder} epsilon at least {show_down(lower.epsilon)}{sure}"
     claim = f"{bound.theorem} certifies at most {show_up(certified)} at delta {lower.delta:g}"
     if lower.epsilon > certified:
-        return Verdict(VerdictKind.VIOLATED, f"{leak}, and {claim}: {_refuted(lower)}.")
+        refuted = f"the certificate does not hold for {'the run described' if described else 'this run'}"
+        if not described and lower.confidence < 1.0:
+            chance = f"{100 * (1 - lower.confidence):.3g} %"
+            refuted += f", or this is one of the at most {chance} false alarms; repeat with a higher --confidence"
+        return Verdict(VerdictKind.VIOLATED, f"{leak}, and {claim}: {refuted}.")
     if described:
         return Verdict(VerdictKind.TIGHTNESS, f"{leak}, and {claim}; no code was run.")
     if lower.cap is not None and lower.cap <= certified:
@@ -350,14 +348,3 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
             "so it could not have contradicted the certificate.",
         )
     return Verdict(VerdictKind.CONSISTENT, f"{leak}, and {claim}.")
-
-
-def _refuted(lower: LowerBound) -> str:
-    """What a violation means, and how often chance alone makes one."""
-    if lower.examined is Examined.DESCRIPTION:
-        return "the certificate does not hold for the run described"
-    words = "the certificate does not hold for this run"
-    if lower.confidence == 1.0:
-        return words
-    chance = 100 * (1 - lower.confidence)
-    return f"{words}, or this is one of the at most {chance:.3g} % false alarms; repeat with a higher --confidence"

@@ -3,10 +3,9 @@
 Looked at on neighbouring tables, call by call:
 
 - *scales*: the noise of a call has at least the scale of the plan, bound times multiplier.
-- *shifts*: how far a record moves what is noised, against the plan that the certificate depends on. Exact, no
-  statistics:
-  a call that moves further, or a run that asks for other calls, is a violation, with the pair named. All pairs of
-  neighbours are compared. Then records are varied towards those that move the call that is furthest from its plan.
+- *shifts*: how far a record moves what is noised, against the plan that the certificate depends on. A call that moves
+  further, or a run that asks for other calls, is a violation. All pairs of neighbours are compared; then records are
+  varied towards those that move the call that is furthest from its plan.
 - *release*: answered alike, neighbours leave the same release to the last bit: arrays, cautions, schema, every word.
 - *noise*: what was added, over the scale that was stated, is standard normal (or Laplace) if the noise is what it is
   said to be. For all calls together and for each, an upper limit of its size below 1 is a violation.
@@ -52,8 +51,6 @@ SECONDS = 60.0
 REACHED, _AT_ONCE, _IDLE = 0.95, 10, 120
 # Enough noise to tell half of it from all of it, at any confidence that is used; runs with little are recorded again.
 _ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
-
-
 _LIMITS = (
     "The installed code ran on tables drawn from the schema or from the constants of the description. Other pairs "
     "may move further, and the replay does not test the theorems."
@@ -78,23 +75,10 @@ class ReplayTrial(NamedTuple):
 class Implementation(Result):
     """What was found out about the code; `verdict` says what it means.
 
-    Attributes:
-        spec: the description that the code was held against.
-        confidence: of what is statistical: noise and participation.
-        pairs: neighbouring tables that were tried.
-        calls: noised calls of one run.
-        law: of the calls whose totals are given.
-        realised: of the pair that moved most: the root of the sum of squared shifts over scales (the sum, where
-            noise is Laplace).
-        planned: the same of the plan.
-        ratio: the largest shift of any call over its plan.
-        pair: the pair it was found on.
-        drawn: numbers that were added as noise and looked at.
-        noise: the upper limit of their size over the stated one; infinite where there are none.
-        refuted: what else contradicts the description, one sentence each.
-        complete: whether all pairs were tried in the time there was.
-        reached: of every call the largest shift of any pair, over its plan.
-        checks: what was looked at, and how much of it.
+    `realised` and `planned` are totals of the calls of a `law`, of the `pair` that moved most: the root of the sum of
+    squared shifts over scales (the sum, where noise is Laplace). `reached` is the largest shift of every call over its
+    plan, `ratio` the largest of these. `noise` is an upper limit of the size of the `drawn` numbers over the stated
+    one, infinite where there are none. `complete` says whether all pairs were tried in the time there was.
     """
 
     spec: Spec
@@ -134,12 +118,9 @@ class Implementation(Result):
             ("largest call", f"{self.ratio:.3f} of its plan, on {self.pair}"),
             ("noise", f"{size} ({self.drawn} numbers, confidence {self.confidence:g})"),
         )
-        answer = self.verdict
-        rows = tuple(self.checks.items())
-        columns = {"checked": [name for name, _ in rows], "how": [words for _, words in rows]}
-        return ResultTable(
-            f"{answer.kind.words}: {answer.evidence}", ((("checked", "how"), rows),), columns, facts, (), (_LIMITS,)
-        )
+        title, rows = f"{self.verdict.kind.words}: {self.verdict.evidence}", tuple(self.checks.items())
+        columns = {"checked": list(self.checks), "how": list(self.checks.values())}
+        return ResultTable(title, ((("checked", "how"), rows),), columns, facts, (), (_LIMITS,))
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values; a size of noise that nothing is known of is null."""
@@ -250,7 +231,6 @@ def examine(
             if _sampled(spec):
                 found.note(recorder.rebatched(first, run), "(the same rows in other batches)")
         tried.append(_Pairs(found, recorder, trial, first))
-        tried[-1].try_tables()
         if place == 0 and not found.refuted:
             noise = [first]
             while _few(noise) and len(noise) < _MOST_RECORDINGS and time.process_time() - begin < seconds / 4:
@@ -263,7 +243,14 @@ def examine(
         pass
     law, realised, planned = found.worst[2].total
     found.note(participation_faults(spec, found.taken, failure), "")
-    reached = tuple(float(one) for one in found.reached)
+    reached, sampled = tuple(float(one) for one in found.reached), _sampled(spec)
+    looked_at = {
+        "scales": f"the scale of {len(reached)} noised calls against bound times multiplier of the plan",
+        "noise": f"the size of {drawn} numbers drawn as noise, together and call by call",
+        "shifts": f"{sum(one >= REACHED for one in reached)} of {len(reached)} calls moved as far as {REACHED:g} of "
+        f"the plan, the least {min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),
+        "release": "arrays and words of the whole release, the same for all neighbours",
+    } | ({"batches": "who takes part in which step; the same release from other batches"} if sampled else {})
     return Implementation(
         spec=spec,
         confidence=confidence,
@@ -279,7 +266,7 @@ def examine(
         refuted=tuple(found.refuted),
         complete=complete,
         reached=reached,
-        checks=_looked_at(spec, drawn, reached) | (checks or {}),
+        checks=looked_at | (checks or {}),
     )
 
 
@@ -292,11 +279,8 @@ class _Pairs:
         self._points = [[point] for point in _points(first)]
         self._bounds = [planned.bound for planned in planned_calls(found.spec)]
         self._best: dict[int, tuple[float, int, int]] = {}
-
-    def try_tables(self) -> None:
-        """Every table of the trial, until the time is over; one at least."""
-        for name, run in self._trial.tables[1:]:
-            if not self._found.over:
+        for name, run in trial.tables[1:]:
+            if not found.over:
                 self._try(name, run)
 
     def vary(self) -> bool:
@@ -355,25 +339,11 @@ def _points(recording: Recording) -> list[NDArray[np.float64]]:
     ]
 
 
-def _looked_at(spec: Spec, drawn: int, reached: Sequence[float]) -> dict[str, str]:
-    """What every replay looks at, in words."""
-    far = sum(one >= REACHED for one in reached)
-    sampled = _sampled(spec)
-    return {
-        "scales": f"the scale of {len(reached)} noised calls against bound times multiplier of the plan",
-        "noise": f"the size of {drawn} numbers drawn as noise, together and call by call",
-        "shifts": f"{far} of {len(reached)} calls moved as far as {REACHED:g} of the plan, the least "
-        f"{min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),
-        "release": "arrays and words of the whole release, the same for all neighbours",
-    } | ({"batches": "who takes part in which step; the same release from other batches"} if sampled else {})
-
-
 def _sampled(spec: Spec) -> bool:
     """Whether some part of the run draws batches."""
-    schemes = [
-        getattr(part.algorithm, "batch", None) or getattr(part.algorithm, "sampling", None) for part in spec.runs()
-    ]
-    return any(batch is not None and batch.scheme is not Scheme.FULL for batch in schemes)
+    runs = [part.algorithm for part in spec.runs()]
+    batches = [getattr(run, "batch", None) or getattr(run, "sampling", None) for run in runs]
+    return any(batch is not None and batch.scheme is not Scheme.FULL for batch in batches)
 
 
 class _Drawn(NamedTuple):
@@ -413,12 +383,9 @@ def _noise(recordings: Sequence[Recording], failure: float) -> tuple[int, float,
     if size < 1.0:
         return len(together.deviations), size, [f"noise is at most {size:.3f} of the stated scale"]
     limits = [_largest_size(one, failure / 2 / len(calls)) for one in calls]
-    too_small = [
-        f"noise is at most {limit:.3f} of the stated scale in noised call {place}"
-        for place, limit in enumerate(limits, 1)
-        if limit < 1.0
-    ]
-    return len(together.deviations), size, too_small[:1]
+    small = [(limit, place) for place, limit in enumerate(limits, 1) if limit < 1.0][:1]
+    too_small = [f"noise is at most {limit:.3f} of the stated scale in noised call {place}" for limit, place in small]
+    return len(together.deviations), size, too_small
 
 
 def _largest_size(drawn: _Drawn, failure: float) -> float:

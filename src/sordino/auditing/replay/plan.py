@@ -220,10 +220,8 @@ def _shift(call: NoisedCall, replayed: NoisedCall, planned: float | None) -> Shi
 
 
 # Drawn once a step, whatever the other steps draw.
-_INDEPENDENT = frozenset(
-    {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT, Scheme.WITH_REPLACEMENT, Scheme.TRUNCATED_POISSON}
-)
-_PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
+_INDEPENDENT = {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT, Scheme.WITH_REPLACEMENT, Scheme.TRUNCATED_POISSON}
+_PASSES = {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED}
 
 
 def hidden_batches(spec: Spec) -> bool:
@@ -258,8 +256,7 @@ def participation_faults(spec: Spec, moved: Sequence[NDArray[np.float64]], failu
         return [f"a record was used again after fewer than {apart} steps"] if near else []
     if batch.scheme is Scheme.WITH_REPLACEMENT:
         failure /= 2
-        found = _many_times(moved, algorithm.divisor(n), n, failure)
-        if found:
+        if found := _many_times(moved, algorithm.divisor(n), n, failure):
             return found
     return _independent(batch.scheme, seen, epochs, algorithm.rate(n), failure) if batch.scheme in _INDEPENDENT else []
 

@@ -6,13 +6,9 @@ call. Statement: if for all neighbours and all answers the shifts over scales of
 add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up to epsilon. Kinds of
 noise are never mixed into one number.
 
-What it shows. A shift above its plan refutes the *sensitivity* that the certificate depends on, for this
-code and this pair; it refutes epsilon only where shifts do not depend on answers. Shifts are compared with the plan of
-their own call, never with a bound that hides iterates, samples batches or couples runs. Batches are forced to be the
-same, so samplers are not tested; nor is the law of the noise. Stable noise, posterior draws and Propose-Test-Sample
-cannot be replayed.
-
-A replay draws its own random numbers, so `key_faults` looks at the source of a private fit by itself.
+A shift above its plan refutes the *sensitivity* that the certificate depends on, for this code and this pair; it
+refutes epsilon only where shifts do not depend on answers. Batches are forced to be the same, so samplers are not
+tested; nor is the law of the noise. Stable noise, posterior draws and Propose-Test-Sample cannot be replayed.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +35,6 @@ Sources = Callable[[], Randomness]
 Run = Callable[[Sources], Mapping[str, Any]]
 # What is drawn as noise; everything else is public, or a batch, and is the same in both runs.
 _NOISE = frozenset({Purpose.NOISE, Purpose.MIXING, Purpose.AVERAGE})
-_SEEDS = Interval(0, 2**64 - 1)
 
 
 class Seen(NamedTuple):
@@ -88,11 +83,7 @@ class Recorder(NoisePort):
         A sensitivity has to hold whatever was answered before. Gaussian noise `stretch` times as large gives answers
         far from the usual ones, at which later sums move further.
         """
-        self._stretch = stretch
-        try:
-            return self._recorded(run, seed, None)
-        finally:
-            self._stretch = 1.0
+        return self._recorded(run, seed, None, stretch=stretch)
 
     def replay(self, recording: Recording, run: Run) -> Recording:
         """Run on other rows with the answers of a recording, and write down what was asked."""
@@ -112,10 +103,15 @@ class Recorder(NoisePort):
         return unlike(recording.left, _played(ADDED, recording.seed, 1, _NOISE, run))
 
     def _recorded(
-        self, run: Run, seed: int, forced: tuple[Seen, ...] | None, anew: frozenset[Purpose] = _NOISE
+        self,
+        run: Run,
+        seed: int,
+        forced: tuple[Seen, ...] | None,
+        anew: frozenset[Purpose] = _NOISE,
+        stretch: float = 1.0,
     ) -> Recording:
-        whole_number("seed", seed, _SEEDS)
-        self._seen, self._faults, self._forced = [], [], forced
+        whole_number("seed", seed, Interval(0, 2**64 - 1))
+        self._seen, self._faults, self._forced, self._stretch = [], [], forced, stretch
         left = _played(self, seed, 1 if forced is None else 2, anew, run)
         jax.effects_barrier()
         if forced is not None and len(forced) != len(self._seen):
@@ -126,7 +122,12 @@ class Recorder(NoisePort):
         """Write the call down; answer as the recording does, if one is replayed."""
         scale = np.broadcast_to(np.asarray(call.scale, np.float64), np.shape(call.statistic)).copy()
         own = call._replace(statistic=np.array(call.statistic), scale=scale)
-        answer = draw() if self._forced is None else self._forced_answer(own, draw)
+        place, forced = len(self._seen), self._forced or ()
+        fault = difference(forced[place].call, own) if place < len(forced) else None
+        if fault is not None:
+            self._faults.append(f"noised call {place + 1} has {fault}")
+        # Calls beyond those of the recording are counted in the end.
+        answer = draw() if fault is not None or place >= len(forced) else forced[place].answer
         if self._stretch != 1.0 and call.law is Law.GAUSSIAN:
             exact = own.unit * own.statistic.astype(np.float64)
             answer = exact + self._stretch * (np.asarray(answer, np.float64) - exact)
@@ -144,7 +145,10 @@ class Recorder(NoisePort):
         return lax.bitcast_convert_type(words, dtype)
 
     def _answer_to_kernel(self, dtype: np.dtype, *sent: Any) -> NDArray[np.uint32]:
-        high, low, scale, *noise = (_from_words(np.asarray(words), dtype) for words in sent)
+        # One word each in single precision, two in the last axis in double.
+        last = None if dtype.itemsize == 4 else -1
+        floats = (np.ascontiguousarray(words).view(dtype).reshape(np.shape(words)[:last]) for words in sent)
+        high, low, scale, *noise = floats
         call = NoisedCall(Law.GAUSSIAN, high + low, scale.astype(np.float64))
 
         def draw() -> NDArray[Any]:
@@ -154,23 +158,6 @@ class Recorder(NoisePort):
 
         noised = np.asarray(self.answer(call, draw), dtype)
         return np.ascontiguousarray(noised).view(np.uint32).reshape(np.shape(sent[0]))
-
-    def _forced_answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:
-        place = len(self._seen)
-        forced = self._forced or ()
-        if place >= len(forced):
-            return draw()  # counted in the end
-        fault = difference(forced[place].call, call)
-        if fault is None:
-            return forced[place].answer
-        self._faults.append(f"noised call {place + 1} has {fault}")
-        return draw()
-
-
-def _from_words(words: NDArray[np.uint32], dtype: np.dtype) -> NDArray[Any]:
-    """Floats from their bits: one word each in single precision, two in the last axis in double."""
-    shape = words.shape if dtype.itemsize == words.itemsize else words.shape[:-1]
-    return np.ascontiguousarray(words).view(dtype).reshape(shape)
 
 
 def _played(port: NoisePort, seed: int, other: int, anew: frozenset[Purpose], run: Run) -> Mapping[str, Any]:

@@ -1,10 +1,9 @@
 """The neighbours on which runs are replayed: tables that a schema allows, and records of a described chain.
 
 Around the differing record rows are spread, at one corner, in the middle, half of them in each, or hold cells that are
-missing, undeclared or outside their bounds, where a rule says how they are read. Under add-remove there may be no other
-row. The differing record stands at corners of the bounds, outside them, is a copy of another, or has such cells itself,
-or cells of another type. No such cell may change how others are read, and no other row
-how it is read. Further records are varied from those that moved a call furthest.
+missing, undeclared or outside their bounds, where a rule says how they are read. The differing record stands at corners
+of the bounds, outside them, is a copy of another, or has such cells itself, or cells of another type. No such cell may
+change how others are read, and no other row how it is read. Further records are varied from those that moved most.
 
 A chain without an instance runs on the worst-case quadratic of its constants, where a record pulls with a constant
 gradient; with one, on the instance and its worst neighbours. Batches are the same in both runs of a pair, so under
@@ -22,7 +21,7 @@ from sordino.auditing.instance import audit_instance
 from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_gap, on_first_axes
 from sordino.auditing.replay.examine import SECONDS, Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
-from sordino.auditing.replay.port import Recorder, Run, Sources
+from sordino.auditing.replay.port import Run, Sources
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse
@@ -73,11 +72,9 @@ class DrawnTables:
             self._columns[schema.weight.column] = Number(schema.weight.low, schema.weight.high)
         odd = self._odd()
         self._records = self._ends() | odd
-        clipped = any(
-            isinstance(kind, Number) and kind.out_of_range == OutOfRange.CLIP for kind in self._columns.values()
-        )
+        numbers = [kind for kind in self._columns.values() if isinstance(kind, Number)]
         # The kinds of odd cells that the schema allows, so that they are tried.
-        self.odd_cells = (*odd, *([OUTSIDE] if clipped else []))
+        self.odd_cells = (*odd, *([OUTSIDE] if any(kind.out_of_range == OutOfRange.CLIP for kind in numbers) else []))
 
     def table(self) -> Cells:
         """Rows drawn at random, with one record at a corner."""
@@ -198,16 +195,11 @@ class DrawnTables:
     def _odd(self) -> dict[str, Cells]:
         """Records with cells that are no value of their column, where a rule says how they are read."""
         corner, found = self._ends()["a corner"], {}
-        lenient = [
-            name
-            for name, kind in self._columns.items()
-            if name != self._target and kind.missing.rule != "refuse" and not isinstance(kind, Category)
-        ]
-        empty = [name for name, kind in self._columns.items() if name != self._target and kind.missing.rule != "refuse"]
+        features = {name: kind for name, kind in self._columns.items() if name != self._target}
+        empty = [name for name, kind in features.items() if kind.missing.rule != "refuse"]
+        lenient = [name for name in empty if not isinstance(features[name], Category)]
         open_to = [
-            name
-            for name, kind in self._columns.items()
-            if name != self._target and isinstance(kind, Category) and kind.unseen == Unseen.OTHER
+            name for name, kind in features.items() if isinstance(kind, Category) and kind.unseen == Unseen.OTHER
         ]
         for words, names, cell in ((MISSING, empty, None), (UNDECLARED, open_to, "undeclared")):
             if names:
@@ -304,13 +296,12 @@ def replay_chain(spec: Spec, *, confidence: float, seed: int, seconds: float = S
     planned_calls(spec)
     if chain.steps > _MOST_STEPS:
         raise refuse("algorithm.steps", f"to be at most {_MOST_STEPS} for a replay", chain.steps, "audit a shorter run")
-    recorder = Recorder()
     if spec.instance is not None:
         trials = islice(_of_instance(spec), _PAIRS)
     else:
         spec = spec if chain.projection is not None else on_first_axes(spec, min(spec.dim, _AXES))
         trials = _of_quadratic(spec)
-    return examine(spec, trials, confidence=confidence, seed=seed, recorder=recorder, seconds=seconds)
+    return examine(spec, trials, confidence=confidence, seed=seed, seconds=seconds)
 
 
 def _run_on(spec: Spec, model: Model, data: Dataset) -> Run:
