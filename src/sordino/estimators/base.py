@@ -86,8 +86,8 @@ class PrivateEstimator(BaseEstimator):
                     "table."
                 )
             given = table_rows(self.schema, self._task, relation, X, y)
-            self.n_features_in_ = len(given.declaration.schema.features)
             self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
         own, budget = given.declaration, (self.epsilon, self.delta, relation)
         problem = FitProblem(self._task, own.schema, *budget, self._settings(), own.labels)
         fitted = fit(problem, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
@@ -158,19 +158,15 @@ class PrivateEstimator(BaseEstimator):
             raise InputError("requires y to be passed, but the target y is None")
         targets = bare_target(y, labels=self._task.classifies)
         if targets.shape[1:] == (1,):
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=3
-            )
+            words = "A column-vector y was passed when a 1d array was expected."
+            warnings.warn(words, DataConversionWarning, stacklevel=3)
             targets = targets.flat()
-        if len(targets.shape) != 1:
-            raise InputError(
-                f"Expected y to be one-dimensional, got shape {targets.shape}; one target for each record."
-            )
-        if targets.shape[0] != bare.shape[0]:
-            raise InputError(
-                f"Expected as many targets as records, got inconsistent numbers of samples: {bare.shape[0]} and "
-                f"{targets.shape[0]}."
-            )
+        shape, rows = targets.shape, bare.shape[0]
+        if len(shape) != 1:
+            raise InputError(f"Expected y to be one-dimensional, got shape {shape}; one target for each record.")
+        if shape[0] != rows:
+            got = f"got inconsistent numbers of samples: {rows} and {shape[0]}"
+            raise InputError(f"Expected as many targets as records, {got}.")
         return bare, targets
 
     def __sklearn_tags__(self) -> Any:
@@ -181,18 +177,14 @@ class PrivateEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, object]:
         own: Any = super().__getstate__()
-        state: dict[str, Any] = dict(own)
-        state.pop("_kept_predictor", None)
+        state: dict[str, Any] = {name: value for name, value in own.items() if name != "_kept_predictor"}
         if "release_" in state:
-            release = state["release_"]
-            state["release_"] = to_document(release, "none: pickled"), dict(release.arrays)
+            state["release_"] = to_document(self.release_, "none: pickled"), dict(self.release_.arrays)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
         if "release_" in state:
-            state["release_"] = from_document("the pickled estimator", *state["release_"])[0]
-            state["cautions_"] = state["release_"].cautions
-            state["bound_"] = state["release_"].bound
-            state["_kept_predictor"] = Predictor(state["release_"], state["draws"])
+            release = from_document("the pickled estimator", *state["release_"])[0]
+            state = state | {"release_": release, "cautions_": release.cautions, "bound_": release.bound}
+            state["_kept_predictor"] = Predictor(release, state["draws"])
         super().__setstate__(state)

@@ -1,8 +1,7 @@
 """Replay of a release of an estimator or a custom model: the code that fits it runs again, on drawn tables.
 
 Replay reads no private row. It plans the fit again from the settings of the release, which must give its spec, records
-whole fits and replays them on neighbouring tables (`auditing.replay.tables`). It also tests the keys that noise is
-drawn with, and what a ledger is debited. Units of a custom model are drawn at random, at zero, and far out.
+whole fits on neighbouring tables, and tests the keys that noise is drawn with and what a ledger is debited.
 """
 
 import json
@@ -51,8 +50,7 @@ def replay_release(
 ) -> Implementation:
     """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
 
-    Starts no further pair once `seconds` of processor time are used up. Several audits may share a `recorder`, so that
-    kernels are compiled once. Nothing that the seed draws leaves.
+    `seconds` are of processor time; several audits may share a `recorder`, so that kernels are compiled once.
     """
     planned_calls(release.spec)
     delta = release.delta if release.spec.delta is None else release.spec.delta
@@ -62,8 +60,7 @@ def replay_release(
     def run(table: Cells, fresh: Any) -> dict[str, Any]:
         """A whole fit on the cells of a table, as any fit but for where random numbers come from."""
         given = table_rows(problem.schema, problem.task, problem.relation, table, None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             made = fit(problem, given, plan.method.name, None, Sources(None, fresh)).release
         if made.private:
             raise SordinoError("A replayed fit must be marked as one, and this release says that it is private.")
@@ -111,8 +108,7 @@ def debit_faults(release: StoredRelease, problem: FitProblem, plan: Plan, table:
         raise InputError("An audit of a debit reads no row.")
 
     given = replace(table_rows(problem.schema, problem.task, problem.relation, table, None), read=refused)
-    with warnings.catch_warnings(), suppress(SordinoError):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), suppress(SordinoError):
         fit(problem, given, plan.method.name, ledger, Sources(None))
     certified = [bound for bound, _ in explain(release.spec, release.delta).bounds]
     paid = [spec for _, spec in ledger.asked] == [release.spec] and all(one in certified for one in ledger.asked[0][0])
@@ -137,8 +133,7 @@ def unplanned(release: StoredRelease) -> str | None:
         return None
     except InputError as error:
         return str(error)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         cautions = (*plan.cautions, *delta_cautions(problem.records, problem.delta, problem.unit))
     line = plan.method.floating_point_of(problem)
     if floating_point_line(release.bound) != line:
@@ -162,8 +157,7 @@ def planned_again(release: StoredRelease) -> tuple[FitProblem, Plan]:
     epsilon, declaration = chosen.pop("epsilon"), declared_columns(schema, task)
     budget = (epsilon, release.delta, release.spec.relation)
     problem = FitProblem(task, declaration.schema, *budget, chosen, declaration.labels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         again = choose(problem, method)
     if again.spec != release.spec:
         raise InputError(
@@ -186,11 +180,7 @@ def replay_custom_release(
     options: Mapping[str, object] | None = None,
     recorder: Recorder | None = None,
 ) -> Implementation:
-    """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
-
-    The release has its model, as `fit` returns it or `reopen` makes it. `options` are those of the fit that a folder
-    cannot hold, such as an optimiser.
-    """
+    """The same for a release with its model; `options` are those of the fit that a folder cannot hold."""
     model = release.own
     if model is None:
         raise InputError(
@@ -225,16 +215,10 @@ def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) 
     if unsaid:
         raise InputError(f"A folder cannot hold the options {', '.join(unsaid)}. Give them.")
     spec = release.spec
-    first = next(iter(spec.runs())).algorithm
-    sizes = Sizes(
-        spec.n if isinstance(first, NoisyGradient) else int(getattr(first, "records", 0)),
-        model.size,
-        largest_mu(float(asked["epsilon"]), release.delta),
-        spec.relation,
-        release.delta,
-        spec.unit,
-    )
-    wanted = CustomProblem(model, sizes, float(asked["epsilon"]), {**asked.get("options", {}), **options})
+    first, epsilon = next(iter(spec.runs())).algorithm, float(asked["epsilon"])
+    records = spec.n if isinstance(first, NoisyGradient) else int(getattr(first, "records", 0))
+    sizes = Sizes(records, model.size, largest_mu(epsilon, release.delta), spec.relation, release.delta, spec.unit)
+    wanted = CustomProblem(model, sizes, epsilon, {**asked.get("options", {}), **options})
     if chosen.plan(wanted) != spec:
         raise InputError(
             f"Method {chosen.name!r} does not plan the spec of this release. The release was made by version "
@@ -270,11 +254,9 @@ class _DrawnUnits:
 
     def _packed(self, numbers: Array) -> Array:
         """Rows with all places taken; whole numbers stay 0 or 1, which indices and labels may be."""
-        rows = np.atleast_2d(numbers)
-        whole = np.tile(self._whole, self._layout.rows)
+        rows, whole = np.atleast_2d(numbers), np.tile(self._whole, self._layout.rows)
         rows = np.where(whole, np.clip(np.rint(np.abs(rows)), 0.0, 1.0), rows)
-        taken = np.ones((len(rows), self._layout.columns - self._columns))
-        return np.hstack([rows, taken])
+        return np.hstack([rows, np.ones((len(rows), self._layout.columns - self._columns))])
 
     def _odd(self, size: float) -> Array:
         return self._packed(size * np.ones(self._columns) * np.where(np.arange(self._columns) % 2, -1.0, 1.0))

@@ -57,7 +57,8 @@ class LookPlan:
         cls, asked: Sequence[ParsedQuestion], schema: Schema, epsilon: float, delta: float, relation: Relation
     ) -> "LookPlan":
         """Noise and spec, from public numbers alone."""
-        charged = [one for one in asked if not _public(one, relation)]
+        public = Count if relation is Relation.REPLACE_ONE else ()
+        charged = [one for one in asked if not isinstance(one.question, public)]
         if not charged:
             raise InputError("None of these questions needs rows: the number of records is public.")
         mu = largest_mu(epsilon, delta) * (1.0 - 1e-9)
@@ -141,10 +142,6 @@ class LookPlan:
 def _hidden(noise: float, records: int, rounds: int) -> float:
     """What must stand out, over what is taken to be there: a cell of a quarter, in one round two of three fifths."""
     return FILLED * noise / (_MOST_HIDDEN * records) if rounds == 2 else FILLED * noise * _TWO / (_TOGETHER * records)
-
-
-def _public(one: ParsedQuestion, relation: Relation) -> bool:
-    return isinstance(one.question, Count) and relation is Relation.REPLACE_ONE
 
 
 def _moved(one: ParsedQuestion, relation: Relation) -> float:

@@ -193,9 +193,8 @@ class _Setting:
         absent = [name for name in every if name not in table.columns and name not in held]
         if absent or not 0 < table.rows <= _MOST_ROWS:
             got = f"a table without {shown_names(absent)}" if absent else f"{table.rows} rows"
-            raise InputError(
-                f"Expected a public table of 1 to {_MOST_ROWS} rows with the columns {shown_names(every)}, got {got}."
-            )
+            wanted = f"a public table of 1 to {_MOST_ROWS} rows with the columns {shown_names(every)}"
+            raise InputError(f"Expected {wanted}, got {got}.")
         cells = {name: table.columns[name] for name in every if name not in held}
         rows = Table(cells | {name: _filled(name, value, table.rows) for name, value in held.items()})
         return cls(predictor, kinds, rows, (_OVER.format(rows=table.rows), *predictor.task.remarks(predictor), _WHAT))

@@ -209,9 +209,9 @@ def _parameters(release: StoredRelease) -> tuple[list[str], Array, tuple[str, ..
     arrays = release.arrays
     draws = next((arrays[name] for name in (SITE_DRAWS, WEIGHTS, "draws", "averages", "means") if name in arrays), None)
     if draws is None:  # a network: the mean of each array, by its path in the tree
-        paths = release.settings.get("leaves", sorted(arrays))
-        names = [f"{path} {list(arrays[name].shape)}" for path, name in zip(paths, sorted(arrays), strict=False)]
-        means = np.array([[float(np.mean(arrays[name])) for name in sorted(arrays)[: len(names)]]])
+        leaves = list(zip(release.settings.get("leaves", sorted(arrays)), sorted(arrays), strict=False))
+        names = [f"{path} {list(arrays[name].shape)}" for path, name in leaves]
+        means = np.array([[float(np.mean(arrays[name])) for _, name in leaves]])
         return names, means, ("Each line is the mean of one array of weights; the folder holds all of them.",)
     # Means of several Gaussians are parameters of one release, and no draws.
     width = np.size(draws) if draws is arrays.get("means") else np.shape(draws)[-1]
@@ -287,10 +287,10 @@ class CustomRelease(Release):
             with in_doubles():
                 free = jnp.asarray(self._vectors)
                 found = self._model().log_likelihood(free, _given(public))
-            shaped = {name: np.asarray(each).reshape(chains, draws, -1) for name, each in found.items()}
-            groups["log_likelihood"] = shaped
-            observed = {name: np.asarray(public[name]) for name in found if name in public}
-            if observed:
+            groups["log_likelihood"] = {
+                name: np.asarray(each).reshape(chains, draws, -1) for name, each in found.items()
+            }
+            if observed := {name: np.asarray(public[name]) for name in found if name in public}:
                 groups["observed_data"] = observed
         if new is not None:
             groups["predictions"] = {name: each[None] for name, each in self.predict(new, draws).items()}
@@ -361,9 +361,8 @@ def reopen(
     own = front_end_for(model, options).build(model, layout, options)
     stated = [(site["name"], tuple(site["shape"])) for site in settings["sites"]]
     if stated != [(site.name, site.shape) for site in own.sites]:
-        raise InputError(
-            f"This is not the model of the release, which has the sites {', '.join(name for name, _ in stated)}."
-        )
+        sites = ", ".join(name for name, _ in stated)
+        raise InputError(f"This is not the model of the release, which has the sites {sites}.")
     return with_model(stored, own)
 
 

@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
 from sordino.auditing.replay.examine import CONFIDENCE, Implementation
 from sordino.core import __version__
@@ -27,7 +25,7 @@ from sordino.ledger.signed_folder import DOSSIER, is_signed, now, signed_files, 
 from sordino.ledger.signing_keys import SigningKey
 from sordino.report.decision import decide
 from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, registry_entry
-from sordino.report.page import Begin, content_policy, environment, private_page, style_sheet
+from sordino.report.page import Begin, environment, private_page
 from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
 
 PAGE, REPORT = "index.html", "report.html"
@@ -147,8 +145,6 @@ def dossier_page(case: Case, found: tuple[Answer, ...]) -> str:
         topics.setdefault(answer.topic, []).append((number, answer))
     template = environment().get_template("dossier.html")
     return template.render(
-        style=Markup(style_sheet()),
-        policy=content_policy(),
         subject=case.subject,
         decision=decide(case.subject),
         topics=topics,

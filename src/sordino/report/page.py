@@ -51,7 +51,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"version": __version__}
+    made.globals |= {"version": __version__, "style": Markup(style_sheet()), "policy": content_policy()}
     return made
 
 
@@ -93,8 +93,6 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
         articles.append(_article(f"r{number}", subject, non_private=non_private))
     template = environment().get_template("report.html")
     return template.render(
-        style=Markup(style_sheet()),
-        policy=content_policy(),
         articles=articles,
         non_private=non_private,
         together=_together(subjects),

@@ -105,15 +105,13 @@ def _extent(spec: Spec) -> tuple[int, int, int]:
     algorithm, problem = spec.algorithm, spec.problem
     if isinstance(algorithm, Composite):
         algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
-    if not isinstance(algorithm, NoisyGradient | NoisedSums):
-        raise InputError("This run has no steps. Omit --plot.")
-    kept = algorithm.keep if isinstance(algorithm, NoisyGradient) else None
-    first = kept.burn_in + 1 if isinstance(kept, Thinning) else 1
     if isinstance(algorithm, NoisedSums):
-        epoch, steps = algorithm.batches_per_epoch, algorithm.rounds
-    else:
+        first, steps, epoch = 1, algorithm.rounds, algorithm.batches_per_epoch
+    elif isinstance(algorithm, NoisyGradient):
+        first, steps = algorithm.keep.burn_in + 1 if isinstance(algorithm.keep, Thinning) else 1, algorithm.steps
         epoch = 1 if problem is None or problem.n is None else algorithm.batches_per_epoch(problem.n)
-        steps = algorithm.steps
+    else:
+        raise InputError("This run has no steps. Omit --plot.")
     return first, steps, epoch if scheme_of(algorithm) in _PASSES else 1
 
 
@@ -161,7 +159,7 @@ def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, b
     return low + size * least_whole(beaten, 0, (high - low) // size)
 
 
-# A page is rebuilt often; curves that take longer than this are left out, with a sentence that says so.
+# Curves that take longer than this are left out of a page, with a sentence that says so.
 PATIENCE = 25.0
 
 
@@ -180,8 +178,13 @@ class _TooSlow(Exception):
 def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich | str:
     """The two curves, or why there are none."""
     end = time.monotonic() + patience
+
+    def check(_done: int, _total: int) -> None:
+        if time.monotonic() > end:
+            raise _TooSlow
+
     try:
-        curves = steps_curves(spec, delta, lambda _done, _total: _check(end))
+        curves = steps_curves(spec, delta, check)
     except InputError:
         return "This run has no steps."
     except _TooSlow:
@@ -191,11 +194,6 @@ def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich |
     if not curves.epsilons:
         return "No theorem gives a finite epsilon at any number of steps."
     return Sandwich(curves, _exact_lower(spec, delta, curves.steps, end))
-
-
-def _check(end: float) -> None:
-    if time.monotonic() > end:
-        raise _TooSlow
 
 
 def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -> tuple[tuple[float, float], ...]:
