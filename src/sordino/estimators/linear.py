@@ -1,7 +1,4 @@
-"""Models that are linear in the columns: for numbers, classes, robust to outliers, for counts, and for hazards.
-
-Their coefficients mean something, so they have tables, contrasts, joint tests and intervals of means.
-"""
+"""Models that are linear in the columns: for numbers, classes, robust to outliers, for counts, and for hazards."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -222,7 +219,6 @@ class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
     """
 
     _task = TASKS["count-regression"]
-
     exposure: str | int | None = None
     overdispersed: bool = False
 
@@ -261,7 +257,6 @@ class PrivateCoxRegression(CoefficientEstimator):
     """
 
     _task = TASKS["hazard-regression"]
-
     time: str | int | None = None
     bins: int | Sequence[float] = 4
 

@@ -52,10 +52,7 @@ def public_pipeline(*steps: object) -> "PublicPipeline":
 
 
 class PublicPipeline(Pipeline):
-    """What `public_pipeline` builds; steps are looked at when it is built, and again before every fit.
-
-    A step that stops says nothing but its name and the kind of its error, because the text may quote a cell.
-    """
+    """What `public_pipeline` builds; steps are looked at when it is built, and again before every fit."""
 
     def __init__(
         self, steps: object, *, transform_input: object = None, memory: object = None, verbose: bool = False

@@ -206,7 +206,6 @@ class PrivateGaussianMixture(PrivateEstimator):
     """
 
     _task = TASKS["mixture"]
-
     components: int = 2
     spread: float = 0.25
 

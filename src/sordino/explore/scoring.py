@@ -188,17 +188,12 @@ def sum_plan(
     """Plan one noised sum that keeps a budget; looks at no row."""
     wanted, fails = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
     deviation = up(lengths.under(relation) / (largest_mu(wanted, fails) * (1.0 - 1e-9)), 4)
-    spec = sum_spec(query, lengths, deviation, schema, relation, fails)
-    return SumPlan(ScoreNoise(lengths, relation, deviation), schema, relation, wanted, explain(spec, fails))
-
-
-def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, relation: Relation, delta: float) -> Spec:
-    """The run in words: one sum with noise of a standard deviation."""
     replaced = lengths.replaced if relation is Relation.REPLACE_ONE else None
     longest = max(lengths.added, 0.5 * lengths.replaced if replaced is not None else 0.0)
     shorter = replaced if replaced is not None and replaced < 2.0 * longest else None
     run = full_sums(query, schema, longest, shorter, ConstantSchedule(deviation / longest))
-    return Spec(algorithm=run, relation=relation, view=View.ALL_ITERATES, delta=delta)
+    spec = Spec(algorithm=run, relation=relation, view=View.ALL_ITERATES, delta=fails)
+    return SumPlan(ScoreNoise(lengths, relation, deviation), schema, relation, wanted, explain(spec, fails))
 
 
 def read_rows(

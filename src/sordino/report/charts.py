@@ -6,7 +6,8 @@ Parts have classes instead of colours, for one style sheet of light, dark and pa
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from functools import partial
+from itertools import cycle, groupby
 
 from markupsafe import Markup, escape
 
@@ -321,20 +322,11 @@ def _drawable(chart: Chart, point: Point) -> bool:
     return math.isfinite(a) and math.isfinite(b) and (a > 0 or not chart.log_x) and (b > 0 or not chart.log_y)
 
 
-def _runs(chart: Chart, points: Points) -> list[list[Point]]:
-    """The points in runs without a gap."""
-    runs: list[list[Point]] = [[]]
-    for point in points:
-        if _drawable(chart, point):
-            runs[-1].append(point)
-        elif runs[-1]:
-            runs.append([])
-    return [run for run in runs if run]
-
-
 def _line(chart: Chart, line: Series, kind: str, x: Axis, y: Axis) -> Markup:
+    """A path for each run of points without a gap, and a dot for a single point."""
     parts = []
-    for run in _runs(chart, line.points):
+    groups = groupby(line.points, partial(_drawable, chart))
+    for run in (list(points) for drawable, points in groups if drawable):
         parts.append(path(polyline(run, x, y), f"line {kind}"))
         if len(run) == 1:
             parts.append(circle(x.at(run[0][0]), y.at(run[0][1]), 4, f"dot {kind}"))

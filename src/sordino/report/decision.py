@@ -308,10 +308,9 @@ class Odds:
 
 @dataclass(frozen=True)
 class WorkedOdds:
-    """The largest factor on the odds, suspicions before and after, and the success of the best attack.
+    """The largest factor on the odds, suspicions before and after, and how the best attack does.
 
-    `guesses` is the share of right answers, `detected` the share of people in the table that a test finds which wrongly
-    reports one in a hundred of those who are not.
+    `guesses` is the share of right answers, `detected` that of people found where `FALSE_ALARMS` of the others are.
     """
 
     factor: str

@@ -4,6 +4,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -237,12 +238,10 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
 
 
 def _exact(subject: Subject) -> LowerBound | None:
-    if subject.release.spec.instance is not None:
-        return None
-    try:
-        return audit(subject.release.spec, "exact", AuditOptions(delta=subject.release.delta))
-    except InputError:
-        return None
+    with suppress(InputError):
+        if subject.release.spec.instance is None:
+            return audit(subject.release.spec, "exact", AuditOptions(delta=subject.release.delta))
+    return None
 
 
 def _replayed(subject: Subject) -> tuple[Implementation | None, str]:

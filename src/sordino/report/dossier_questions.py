@@ -98,8 +98,7 @@ TESTS: dict[str, tuple[str, ...]] = {}
 def _asked(ident: str, topic: str, question: str, *tests: str) -> Callable[[Answerer], Answerer]:
     def register(answer: Answerer) -> Answerer:
         _QUESTIONS.append((ident, topic, question, answer))
-        if tests:
-            TESTS[ident] = tuple(f"tests/{name}.py" for name in tests)
+        TESTS[ident] = tuple(f"tests/{name}.py" for name in tests)
         return answer
 
     return register
@@ -110,9 +109,9 @@ def answers(case: Case) -> tuple[Answer, ...]:
     found = []
     for ident, topic, question, answer in _QUESTIONS:
         words, facts, links = answer(case)
-        tests = [Link("test", name) for name in TESTS.get(ident, ())]
+        links += [Link("test", name) for name in TESTS[ident]]
         is_open = any(word.startswith(NOT_STATED) for word in words)
-        found.append(Answer(ident, topic, question, tuple(words), facts, (*links, *tests), is_open))
+        found.append(Answer(ident, topic, question, tuple(words), facts, tuple(links), is_open))
     return tuple(found)
 
 
@@ -342,8 +341,7 @@ def _floating(case: Case) -> AnswerParts:
 def _audit(case: Case) -> AnswerParts:
     lower = case.checks.lower
     if lower is None:
-        words = ["No lower bound is known for this kind of run."]
-        return words, {"lower_bound": None, "method": None}, []
+        return ["No lower bound is known for this kind of run."], {"lower_bound": None, "method": None}, []
     sure = "" if lower.confidence == 1.0 else f", with confidence {100 * lower.confidence:g} %"
     words = [
         f"{lower.evidence} Lower bound: epsilon {show_down(lower.epsilon)}. {lower.examined.sentence}",
