@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.accounting.evaluate import Theorem, evaluate, theorems
+from sordino.accounting.evaluate import Theorem, evaluate, theorem_named, theorems
 from sordino.accounting.scope import scheme_of
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.bound import Bound
@@ -91,7 +91,7 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
         progress(done + 1, len(counts))
     curves = {name: tuple(values) for name, values in table.items() if any(map(math.isfinite, values))}
     final = sorted(curves, key=lambda name: (curves[name][-1], name))
-    crossings = _crossings(spec, delta, counts, unit, curves, {theorem.id: theorem for theorem in asked})
+    crossings = _crossings(spec, delta, counts, unit, curves)
     return StepCurves(spec, delta, tuple(counts), tuple((name, curves[name]) for name in final), tuple(crossings))
 
 
@@ -123,12 +123,7 @@ def _counts(first: int, last: int, unit: int, points: int) -> list[int]:
 
 
 def _crossings(
-    spec: Spec,
-    delta: float,
-    counts: list[int],
-    unit: int,
-    curves: dict[str, tuple[float, ...]],
-    named: dict[str, Theorem],
+    spec: Spec, delta: float, counts: list[int], unit: int, curves: dict[str, tuple[float, ...]]
 ) -> list[Crossing]:
     crossings: list[Crossing] = []
     best: str | None = None
@@ -140,8 +135,10 @@ def _crossings(
         # Where several are as tight, the plainest is named first: composition before anything built on it.
         leader = min(name for name, value in column.items() if value <= least * (1 + _TIE))
         if best is not None and column[leader] < column[best] * (1 - _TIE):
-            since = _first_step(spec, delta, (counts[place - 1], steps), unit, named[best], named[leader])
-            crossings.append(Crossing(since, best, leader))
+            rivals = (theorem_named(best), theorem_named(leader))
+            crossings.append(
+                Crossing(_first_step(spec, delta, (counts[place - 1], steps), unit, *rivals), best, leader)
+            )
             best = leader
         best = best or leader
     return crossings
