@@ -1,8 +1,4 @@
-"""From a table and its public schema to arrays whose bounds hold by construction; and checks of its columns and parts.
-
-What a part looks like is checked for all of them before anything is debited: a column that one file of a thousand
-lacks, or has as text where others have numbers, is refused with that file's name.
-"""
+"""From a table and its public schema to arrays whose bounds hold by construction; checks of its columns and parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,7 +77,17 @@ def grouped_records(schema: Schema, column: str, most_records: int, table: Table
 
 def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
     """Encoded features alone, for prediction: the target may be absent and the number of records is free."""
-    check_columns(schema, table)
+    # A table without records is no error: under add-remove it is a neighbour of every table with one, so it has to be
+    # answered with noise like any other.
+    wanted = dict.fromkeys(name for feature in schema.features for name in feature.reads)
+    absent = [name for name in wanted if name not in table.columns]
+    if absent:
+        raise InputError(
+            f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(table.names)}; "
+            "correct the schema or the table."
+        )
+    if schema.extra_columns == ExtraColumns.REFUSE:
+        refuse_undeclared(undeclared_columns(schema, table))
     features = empty_columns(table.rows, len(schema.feature_names))
     if schema.intercept:
         features[:, 0] = 1.0
@@ -116,21 +122,6 @@ def check_types(schema: Schema, table: Table) -> None:
         key_codes(unit, table.columns[unit], ())
     if schema.weight is not None and schema.weight.column in table.columns:
         schema.weight.shares(table.columns[schema.weight.column], ())
-
-
-def check_columns(schema: Schema, table: Table) -> None:
-    """Refuse a table without a declared feature, or with columns nobody declared."""
-    # A table without records is none of that: under add-remove it is a neighbour of every table with one, so it has to
-    # be answered with noise like any other.
-    wanted = dict.fromkeys(name for feature in schema.features for name in feature.reads)
-    absent = [name for name in wanted if name not in table.columns]
-    if absent:
-        raise InputError(
-            f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(table.names)}; "
-            "correct the schema or the table."
-        )
-    if schema.extra_columns == ExtraColumns.REFUSE:
-        refuse_undeclared(undeclared_columns(schema, table))
 
 
 def refuse_undeclared(extra: Sequence[str], about: str = "") -> None:

@@ -142,8 +142,14 @@ def rand_health(target: str = "any-visit") -> ExampleTable:
     table must take them from knowledge that does not come from its rows.
     """
     visits = one_of("target", target, ("any-visit", "visits")) == "visits"
-    columns = _statsmodels_columns()
-    schema = rand_health_schema()
+    try:
+        randhie = import_module("statsmodels.datasets.randhie")
+    except ImportError:
+        raise InputError(
+            "The RAND health data come with statsmodels. Install it with: pip install 'sordino[demo]'."
+        ) from None
+    frame, schema = randhie.load_pandas().data, rand_health_schema()
+    columns = {str(name): np.asarray(frame[name]) for name in frame.columns}
     features = {feature.name: columns[feature.name] for feature in schema.features}
     if visits:
         schema = schema.with_target(Target(VISITS, Number(0.0, MOST_VISITS, UNSCALED)))
@@ -155,14 +161,3 @@ def rand_health_schema() -> Schema:
     """The declared schema, with the boolean target "any visit to a doctor"."""
     text = resources.files("sordino.data").joinpath("schemas", "rand_health.json").read_text(encoding="utf-8")
     return schema_from_text(text)
-
-
-def _statsmodels_columns() -> dict[str, np.ndarray]:
-    try:
-        randhie = import_module("statsmodels.datasets.randhie")
-    except ImportError:
-        raise InputError(
-            "The RAND health data come with statsmodels. Install it with: pip install 'sordino[demo]'."
-        ) from None
-    frame = randhie.load_pandas().data
-    return {str(name): np.asarray(frame[name]) for name in frame.columns}

@@ -1,8 +1,7 @@
 """Columns of a table by the type that they are stored in, and how each is read: as numbers, as words, or as days.
 
-A stored column is one Arrow array, whose type is public. A list has no type of its own, so each of its cells passes the
-gate (`plain`) alone, whatever stands in other cells. Typed columns are read as the gate reads the same values one by
-one: 3 and 3.0 are the word "3" wherever they come from.
+Each cell of a list passes the gate (`plain`) alone. Typed columns, whose type is public, are read as the gate reads the
+same values one by one: 3 and 3.0 are the word "3" wherever they come from.
 """
 
 import math

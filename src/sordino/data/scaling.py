@@ -1,7 +1,4 @@
-"""Public scalings of declared ranges, the cap on the length of a row, and bounds that hold in single precision too.
-
-Accelerators compute in single precision, so a bound is one that survives the cast.
-"""
+"""Public scalings of declared ranges, the cap on the length of a row, and bounds that hold in single precision too."""
 
 import math
 from dataclasses import dataclass

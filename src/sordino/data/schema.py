@@ -110,9 +110,8 @@ class DeclarationShape(Shape):
     def write(self, value: DeclaredColumn) -> dict[str, object]:
         """The name, the kind, and every key that means something here."""
         absent = value.kind.feature_keys if isinstance(value, Target) else ()
-        return {"name": value.name} | {
-            key: entry for key, entry in KINDS.write(value.kind).items() if key not in absent
-        }
+        keys = KINDS.write(value.kind).items()
+        return {"name": value.name} | {key: entry for key, entry in keys if key not in absent}
 
     def schema(self, definitions: dict[str, JsonSchema]) -> JsonSchema:
         for word, kind in KINDS.table.items():
@@ -176,7 +175,6 @@ class Schema(Section):
     file: Annotated[
         Dialect | None, Nested(Dialect), "how a CSV file of the table is written; absent: detected from its header"
     ] = None
-
     charged: Annotated[
         tuple[str, ...] | None,
         WordList(),
@@ -196,16 +194,11 @@ class Schema(Section):
             given = Unquoted(f"{shown_names(repeats(self.feature_names))} twice")
             yield Contradiction("columns", "to have different encoded names", given, "rename a column")
         if self.unit_column in names:
-            yield Contradiction(
-                "unit.column",
-                "to be neither a feature nor the target",
-                self.unit_column,
-                "a unit's column is a key to group by and nothing is learned from it, so declare it once",
-            )
+            remedy = "a unit's column is a key to group by and nothing is learned from it, so declare it once"
+            yield Contradiction("unit.column", "to be neither a feature nor the target", self.unit_column, remedy)
         if self.weight is not None and self.weight.column in (self.unit_column, *names):
-            yield Contradiction(
-                "weight.column", "to be neither a feature, nor the target, nor the unit's column", self.weight.column
-            )
+            wanted = "to be neither a feature, nor the target, nor the unit's column"
+            yield Contradiction("weight.column", wanted, self.weight.column)
         strange = [name for name in self.charged or () if name not in names]
         if strange:
             yield Contradiction("charged", "to name declared columns", Unquoted(shown_names(strange)))
@@ -217,12 +210,8 @@ class Schema(Section):
                 yield Contradiction("missing_tokens", "to be no value of a column", given, remedy)
         cap = self.row_norm
         if cap is not None and cap.includes_intercept and self.intercept and cap.cap <= 1.0:
-            yield Contradiction(
-                "row_norm.cap",
-                "above 1 because it includes the intercept's 1",
-                cap.cap,
-                "raise it or set includes_intercept to false",
-            )
+            remedy = "raise it or set includes_intercept to false"
+            yield Contradiction("row_norm.cap", "above 1 because it includes the intercept's 1", cap.cap, remedy)
 
     # Kept where they are asked for once for every few thousand rows of a table.
     @cached_property

@@ -1,7 +1,4 @@
-"""Beside a schema: a check of it, alone and against a table, and a file to fill in.
-
-The file to fill in, and the JSON Schema of schema files, are generated from the declared fields.
-"""
+"""Beside a schema: a check of it, alone and against a table, a file to fill in, and the JSON Schema of its files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -145,9 +142,8 @@ def _repeating_findings(schema: Schema, table: Table) -> list[SchemaFinding]:
 
 def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[SchemaFinding]:
     if any(name not in table.columns for name in declared.reads):
-        return [
-            SchemaFinding("error", "The schema declares this column and the table does not have it.", declared.name)
-        ]
+        absent = "The schema declares this column and the table does not have it."
+        return [SchemaFinding("error", absent, declared.name)]
     try:
         cells = cells_of(schema, declared, table)
     except InputError as error:

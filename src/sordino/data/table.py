@@ -26,11 +26,7 @@ def native_file(path: Path) -> Any:
 
 
 def empty_columns(rows: int, columns: int) -> NDArray[np.float64]:
-    """Room for numbers that lie column by column, from Arrow's pool.
-
-    What is computed of such rows is computed of whole columns, which is several times faster than row by row. The pool
-    keeps pages that were given back; a fresh array of this size costs the kernel more than what is written into it.
-    """
+    """Room for numbers that lie column by column, from Arrow's pool, which keeps pages that were given back."""
     room = arrow().allocate_buffer(8 * max(1, rows * columns))
     return np.frombuffer(room, np.float64, rows * columns).reshape(columns, rows).T
 

@@ -1,10 +1,8 @@
 """The unit of privacy, whose records belong together and which are used; and survey weights, how much each counts.
 
-A unit is all records that share a value of a declared column, which is a key to group by and nothing else: its values
-are never quoted, and no release depends on how they are spelled. A unit with more than `most_records` records keeps the
-first ones in the order of the table, which its own records alone decide; a refusal would reveal a person with many
-records. Records without a key, or with one that says nothing, are one unit together. Keys are text or integers: beyond
-2^53 floats join neighbours.
+A unit is all records that share a value of a declared column, text or an integer; its values are never quoted. A unit
+with more than `most_records` records keeps the first ones in the order of the table, which its own records alone
+decide; a refusal would reveal a person with many records. Records without a key are one unit together.
 
 A weight is cut to its declared bounds and divided by the upper one, so that a record counts at most as much as one does
 without weights. What weights cost is signal: records add up to `records * mean / high`, and noise stays.
@@ -86,14 +84,8 @@ def grouped(name: str, column: Column, most_records: int, tokens: Sequence[str])
     order = np.argsort(units, kind="stable")
     place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = np.sort(order[place < most_records])
-    return UnitGroups(
-        units[kept],
-        kept,
-        len(sizes),
-        int(sizes.max(initial=0)),
-        int((sizes > most_records).sum()),
-        int((codes == MISSING).sum()),
-    )
+    largest, cut, missing = sizes.max(initial=0), (sizes > most_records).sum(), (codes == MISSING).sum()
+    return UnitGroups(units[kept], kept, len(sizes), int(largest), int(cut), int(missing))
 
 
 def key_codes(name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.int64]:

@@ -203,9 +203,7 @@ def _without_locks(path: Path) -> LedgerError:
 def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
     place, local = Path(f"{path}{LOCK_ENDING}"), is_local(path)
     made: list[os.stat_result] = []
-    late = busy(
-        path, timeout, f"the lock file {place.name!r} of a process elsewhere has stood (remove it if none runs)"
-    )
+    what = f"the lock file {place.name!r} of a process elsewhere has stood (remove it if none runs)"
 
     def placed() -> bool:
         try:
@@ -219,7 +217,7 @@ def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
             raise
         return True
 
-    _wait(placed, deadline, late)
+    _wait(placed, deadline, busy(path, timeout, what))
     try:
         yield
     finally:

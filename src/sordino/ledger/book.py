@@ -1,8 +1,4 @@
-"""The records of a ledger: its opening, its entries with the total after each, and fingerprints of rows.
-
-Keyed digests tie the entries into a chain. The key is made at opening and kept inside the ledger, so they find
-accidents and do not stop the owner of the file.
-"""
+"""The records of a ledger: its opening, its entries with the total after each, and fingerprints of rows."""
 
 import hashlib
 import hmac
@@ -17,7 +13,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +28,6 @@ from sordino.ledger.privacy_filter import Charge, PrivacyFilter
 
 if TYPE_CHECKING:
     from sordino.ledger.log import Log, Mark, OpenLog
-
 
 KEY_BYTES = 32
 DIGEST_BYTES = 32
@@ -111,12 +106,8 @@ Json = dict[str, Any]
 Fingerprint = dict[str, str]
 
 
-@dataclass(frozen=True)
-class Header:
-    """What opening fixed, and the key.
-
-    `fixed` holds the texts of budget, filter and opening time as stored.
-    """
+class Header(NamedTuple):
+    """What opening fixed, and the key; `fixed` holds the texts of budget, filter and opening time as stored."""
 
     key: bytes
     fixed: tuple[str, str, str]
@@ -124,16 +115,14 @@ class Header:
     rule: PrivacyFilter
 
 
-@dataclass(frozen=True)
-class LedgerState:
+class LedgerState(NamedTuple):
     """Where a ledger stands after a record: how many releases, and what they cost together."""
 
     releases: int
     total: Charge
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A new entry before it has a number."""
 
     charge: Charge
@@ -284,9 +273,8 @@ def _entry(path: Path, record: Json, mark: "Mark") -> Entry:
             raise damaged(path)
         if epsilon is not None and (type(epsilon) not in {int, float} or epsilon < 0):
             raise damaged(path)
-        alone = float("inf") if epsilon is None else float(epsilon)
+        alone, charge = float("inf") if epsilon is None else float(epsilon), Charge.from_dict(record["charge"])
         software = tuple(sorted((name, str(number)) for name, number in versions.items()))
-        charge = Charge.from_dict(record["charge"])
         tied = {"digest": mark.link.hex(), "place": mark.start, "run": record["run"]}
         return Entry(record["releases"], time, theorem, alone, charge, spec, bound, software, **tied)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -316,9 +304,7 @@ def _versions() -> Mapping[str, str]:
 def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> Fingerprint:
     """The digests of named columns of one length, keyed with the ledger's own key: without it they say nothing.
 
-    Two fits of one table need not read the same columns, nor the same target. They share some, though, and a column
-    that holds the same values in the same order stands for the same rows. A constant column says nothing about who is
-    in the table and is left out.
+    A constant column says nothing about who is in the table and is left out.
     """
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     lengths = {len(column) if column.ndim else -1 for column in arrays.values()}

@@ -24,8 +24,6 @@ class LedgerError(InputError):
 class LedgerRefusal(SordinoError):
     """A release would exceed the budget. Nothing was recorded and nothing may be read; exit code 3 on the command line.
 
-    `balance` says what is spent and the largest release that still fits.
-
     Attributes:
         balance: what is spent, and what still fits.
 
@@ -63,11 +61,7 @@ def under_relation(bound: Bound, relation: Relation) -> Guarantee:
 
 @dataclass(frozen=True)
 class LedgerUnit(Section):
-    """Whom a budget protects: every person with records, all records of a person together.
-
-    `most_records` is a declaration about the table, which releases that keep units together do not need: it prices
-    those that do not.
-    """
+    """Whom a budget protects: all records of a unit; `most_records` prices releases that do not keep them together."""
 
     column: Annotated[str, Text(), "column that identifies the unit"]
     most_records: Annotated[
@@ -189,6 +183,5 @@ class Budget:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Budget":
         """Read the JSON form; a budget that names no unit was opened before there were any, and is about records."""
-        return cls(
-            **{field.name: data[field.name] for field in fields(cls) if field.name in data or field.name != "unit"}
-        )
+        names = [field.name for field in fields(cls) if field.name in data or field.name != "unit"]
+        return cls(**{name: data[name] for name in names})

@@ -88,7 +88,6 @@ class Balance:
 
     @property
     def sentence(self) -> str:
-        """What is spent and the largest release that still fits."""
         budget = self.budget
         spent = (
             f"{show_up(self.spent_epsilon)} of epsilon {budget.epsilon:g} and {show_up(self.spent_failure)} of the "
@@ -276,8 +275,7 @@ class Ledger:
         """Fingerprint the rows of a debited release; warn when an earlier release was computed from others.
 
         `columns` are those that the release read, by name; another choice of columns of the same table does not warn.
-        Only ever warns: the rows are not those of before, and the budget still belongs to the declared name. The
-        warning is an answer about private rows without noise, so it is marked NON-PRIVATE and stays out of releases.
+        The warning is an answer about private rows without noise, so it is marked NON-PRIVATE.
         """
         validate.instance_of("entry", entry, Entry)
         rows = fingerprint(self._standing()[0].key, columns)
@@ -299,11 +297,7 @@ class Ledger:
             )
 
     def name_release(self, entry: Entry, digest: str) -> None:
-        """Write down which release was made on a debit, by the SHA-256 of its release.json.
-
-        With folder and ledger one can then tell the release that was paid for from any other that claims its
-        entry. An entry names one release; another one is refused.
-        """
+        """Write down which release was made on a debit, by the SHA-256 of its release.json; a second one is refused."""
         validate.instance_of("entry", entry, Entry)
         if not re.fullmatch(r"[0-9a-f]{64}", validate.instance_of("digest", digest, str)):
             raise validate.refuse("digest", "to be a SHA-256 in 64 hexadecimal digits", digest[:80])
@@ -369,12 +363,11 @@ def _check_matching(bound: Bound, spec: Spec) -> None:
         raise InputError(
             f"This bound is for {bound.relation}, {bound.view}; the spec has {spec.relation}, {spec.view}."
         )
-    for certificate in bound.certificates:
-        if certificate.reads_private_data:
-            name = certificate.constant.name
-            raise InputError(
-                f"The certificate of {name} was read from private data. Certificates come from public knowledge."
-            )
+    private = next((one.constant.name for one in bound.certificates if one.reads_private_data), None)
+    if private is not None:
+        raise InputError(
+            f"The certificate of {private} was read from private data. Certificates come from public knowledge."
+        )
 
 
 def _seconds(timeout: float) -> float:

@@ -16,8 +16,7 @@ file's name, and returns. Wherever the process is killed:
 - A is whole and B is torn: what A names is there, or the file is damaged.
 
 So damage at rest never takes back a debit that has returned. Digests are keyed with a key in the opening: they find
-accidents, and not an owner who restores an older copy. A debit reads the marks, the opening and the last record, which
-holds the running total, so its cost does not grow with the log.
+accidents, and not an owner who restores an older copy. A debit's cost does not grow with the log.
 """
 
 import errno
@@ -154,11 +153,8 @@ class Log:
     def _holds(self, mark: Mark) -> bool:
         """Whether the record that a mark names is there."""
         record = _record(self._read, mark.start) if mark.start >= _RECORDS else None
-        return (
-            record is not None
-            and (record.end, record.link) == (mark.end, mark.link)
-            and record.follows(record.before, self.key)
-        )
+        found = record is not None and (record.end, record.link) == (mark.end, mark.link)
+        return found and record.follows(record.before, self.key)
 
 
 class OpenLog(Log):

@@ -7,7 +7,7 @@ they say. Missing, changed, renamed or extra files are refused, and so is what i
 is too large, and a signature by an unknown algorithm.
 
 With the fingerprint of a key that the reader knows, it shows that the holder of that key signed exactly these files;
-without, that nothing changed since someone made the manifest. The time in a manifest is the signer's word.
+without, that nothing changed since someone made the manifest.
 """
 
 import hashlib
@@ -142,15 +142,7 @@ def broken_signature(folder: str | Path) -> str:
 
 
 def verify_folder(folder: str | Path, expected: str | None = None) -> SignedFolder:
-    """Check every byte of a signed folder.
-
-    Args:
-        folder: a signed release or dossier.
-        expected: the fingerprint of the key that must have signed; None: only integrity is checked.
-
-    Raises:
-        InputError: in one sentence, what is not as it was signed.
-    """
+    """Check every byte of a signed folder, and that the key with the `expected` fingerprint signed it, if given."""
     place = Path(folder)
     with _opened(place) as handle:
         names = _names(place, handle)
@@ -187,8 +179,7 @@ def _differences(place: Path, handle: int, names: set[str], listed: list[Manifes
         if one.name not in names:
             yield f"{one.name} is missing"
             continue
-        found = _listed(place, handle, one.name)
-        if found != one:
+        if _listed(place, handle, one.name) != one:
             yield f"{one.name} was changed"
 
 
@@ -257,10 +248,8 @@ def _odd(place: Path, name: str) -> InputError:
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise InputError(
-            f"Expected files with plain names (lower case letters, digits, - and _), got {name[:80]!r}; rename or move "
-            "it."
-        )
+        plain = "plain names (lower case letters, digits, - and _)"
+        raise InputError(f"Expected files with {plain}, got {name[:80]!r}; rename or move it.")
 
 
 @contextmanager
@@ -283,10 +272,8 @@ def _names(place: Path, handle: int) -> set[str]:
     with os.scandir(handle) as entries:
         for entry in entries:
             if not entry.is_file(follow_symlinks=False):
-                raise InputError(
-                    f"Expected nothing but files in {str(place)!r}, got {entry.name[:80]!r}: a folder, link, pipe or "
-                    "device."
-                )
+                odd = f"{entry.name[:80]!r}: a folder, link, pipe or device."
+                raise InputError(f"Expected nothing but files in {str(place)!r}, got {odd}")
             found.add(entry.name)
             if len(found) > 4 * MOST_FILES:
                 raise InputError(f"There are more than {MOST_FILES} files in {str(place)!r}.")

@@ -94,12 +94,7 @@ def need_cryptography() -> None:
 def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     """Make a key: a private file at `path`, readable by its owner only, and the public half at `path`.pub.
 
-    Args:
-        path: where there is no file yet; nothing is ever overwritten.
-        passphrase: seals the private file; absent: anyone who can read the file can sign.
-
-    Returns:
-        The key.
+    Nothing is ever overwritten. A passphrase seals the private file; without, anyone who can read it can sign.
     """
     private = Path(path)
     public = private.with_name(private.name + ".pub")
@@ -107,10 +102,8 @@ def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
         if os.path.lexists(place):
             raise _taken(place)
     if passphrase is not None and len(passphrase) < SHORTEST_PASSPHRASE:
-        raise InputError(
-            f"Expected a passphrase of at least {SHORTEST_PASSPHRASE} characters, got {len(passphrase)}; several words "
-            "are best."
-        )
+        wanted = f"a passphrase of at least {SHORTEST_PASSPHRASE} characters"
+        raise InputError(f"Expected {wanted}, got {len(passphrase)}; several words are best.")
     made = _ed25519().Ed25519PrivateKey.generate()
     key = SigningKey(made.public_key().public_bytes_raw(), made.private_bytes_raw())
     _write_new(private, _key_document(key, passphrase), 0o600)

@@ -49,10 +49,7 @@ class Verification:
 
     @property
     def sound(self) -> bool:
-        """Whether every entry was recomputed and is covered by its charge, and the budget was kept.
-
-        An entry that nobody can check is not sound.
-        """
+        """Whether every entry was recomputed and is covered by its charge, and the budget was kept."""
         covered = {EntryVerdict.AGREES, EntryVerdict.CHANGED}
         return not self.overspent and all(finding.verdict in covered for finding in self.findings)
 

@@ -64,10 +64,9 @@ class Factor(Section):
     def factor(self, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         """One number for each record, 0 where the cell is missing."""
         if isinstance(self.kind, Measurement):
-            values = np.clip(self.kind.measured(self.column, column, tokens), self.kind.low, self.kind.high)
-            return np.nan_to_num(
-                np.clip(values - (self.kind.low + self.kind.high) / 2.0, -self.half, self.half), nan=0.0
-            )
+            low, high = self.kind.low, self.kind.high
+            values = np.clip(self.kind.measured(self.column, column, tokens), low, high) - (low + high) / 2.0
+            return np.nan_to_num(np.clip(values, -self.half, self.half), nan=0.0)
         codes = as_codes(column, self.column, self.kind.words, tokens)
         if isinstance(self.kind, Boolean):
             return ((codes >= 0) & (codes < len(self.kind.true_values))).astype(np.float64)

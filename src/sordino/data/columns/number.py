@@ -23,15 +23,7 @@ from sordino.data.columns.base import (
     column_kind,
 )
 from sordino.data.raw_columns import NO_DAY, TEXT, Column
-from sordino.data.scaling import (
-    LARGEST_ENCODED,
-    RAW_RANGE,
-    SMALLEST_SCALE,
-    SYMMETRIC,
-    Scaling,
-    add_up,
-    float32_up,
-)
+from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SMALLEST_SCALE, SYMMETRIC, Scaling, add_up, float32_up
 from sordino.data.table import as_codes, as_days, as_numbers
 from sordino.data.words import TextLine, WordList, clean_text, shown_names
 
@@ -112,7 +104,6 @@ class Measurement(ColumnKind):
         return ReadCells(self.scaled(values), missing, clipped)
 
     def _hint(self, column: Column) -> str:
-        """What may be behind cells that cannot be read."""
         return ""
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -155,9 +146,8 @@ class Number(Measurement):
         if isinstance(fill, float) and fill not in allowed:
             yield Contradiction("missing.value", f"in {allowed}", fill, "stay inside the bounds")
         if self.centre_and_scale[1] < SMALLEST_SCALE:
-            yield Contradiction(
-                "high", f"to be further apart from low = {self.low:g}", self.high, "change the unit of measurement"
-            )
+            wanted = f"to be further apart from low = {self.low:g}"
+            yield Contradiction("high", wanted, self.high, "change the unit of measurement")
         elif max(map(abs, self.limits)) > LARGEST_ENCODED:
             yield Contradiction("scaling", f"to encode within {LARGEST_ENCODED:g}", str(self.scaling), "scale")
 
@@ -175,21 +165,15 @@ class Number(Measurement):
 
     def _check_range(self, name: str, outside: int) -> None:
         if self.out_of_range == OutOfRange.REFUSE:
-            raise refuse(
-                f"the values of column {name!r}",
-                f"in [{self.low:g}, {self.high:g}]",
-                f"{outside} outside",
-                "correct them, or declare out_of_range as 'clip'",
-            )
+            remedy = "correct them, or declare out_of_range as 'clip'"
+            allowed = f"in [{self.low:g}, {self.high:g}]"
+            raise refuse(f"the values of column {name!r}", allowed, f"{outside} outside", remedy)
 
 
 @column_kind("ordered")
 @dataclass(frozen=True)
 class Ordered(Measurement):
-    """A word from a list in an order, as its place: one number with even steps from -1 to 1, for features only.
-
-    Any other word counts as missing.
-    """
+    """A word from a list in an order, as even steps from -1 to 1, for features; any other word counts as missing."""
 
     as_target: ClassVar[bool] = False
     scaling: ClassVar[str] = SYMMETRIC  # type: ignore[misc]

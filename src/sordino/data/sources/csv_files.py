@@ -1,10 +1,8 @@
 """CSV in, strictly: a header, different names, equally long rows, one encoding; every cell stays text.
 
 The dialect is declared, or inferred from the header and the first bytes alone: rows are private, so none of them is
-looked at to guess. A delimiter is the one of comma, semicolon, tab and bar that splits the header most often; an
-encoding is the byte order mark's, else UTF-8; compression is recognised by its first bytes. A header does not show the
-decimal mark, so it is a point unless declared. Bytes of a cell that are not of the encoding are spelled out: such a
-cell is a word that nobody declared, and no other cell is read otherwise for it.
+looked at to guess. A header does not show the decimal mark, so it is a point unless declared. Bytes of a cell that are
+not of the encoding are spelled out: such a cell is a word that nobody declared, and no other cell changes.
 """
 
 import codecs

@@ -146,12 +146,9 @@ class PostgreSQLTable(DatabaseTable):
         except Exception as error:  # may quote the address and the query
             if connection is not None:
                 connection.close()
-            raise_alone(
-                InputError(
-                    f"PostgreSQL cannot answer this query ({type(error).__name__}). Check the address, the rights and "
-                    "the query."
-                )
-            )
+            kind = type(error).__name__
+            words = f"PostgreSQL cannot answer this query ({kind}). Check the address, the rights and the query."
+            raise_alone(InputError(words))
         try:
             yield reader
         finally:

@@ -47,10 +47,7 @@ def is_arrow(source: object) -> bool:
 
 
 def from_arrow(table: Any, only: Collection[str] | None = None) -> Table:
-    """Turn a `pyarrow.Table` or `RecordBatch`, or any frame with an Arrow C stream, into a `Table`.
-
-    Null and NaN are missing; categories are their words.
-    """
+    """Turn a `pyarrow.Table` or `RecordBatch`, or any frame with an Arrow C stream, into a `Table`."""
     pa = arrow()
     exported = table if isinstance(table, pa.Table | pa.RecordBatch) else _exported(pa.table, table)
     names = unique_names(exported.schema.names)
@@ -123,10 +120,7 @@ def _array_column(values: np.ndarray) -> Column:
 
 
 def from_arrays(arrays: Mapping[str, Any], only: Collection[str] | None = None) -> Table:
-    """Turn named one-dimensional arrays or lists into a `Table`; NaN and None are missing.
-
-    An array has a type. A list has none: each of its cells is read by itself.
-    """
+    """Turn named one-dimensional arrays or lists into a `Table`; NaN and None are missing."""
     return Table({name: _column(name, arrays[name]) for name in unique_names(arrays) if only is None or name in only})
 
 

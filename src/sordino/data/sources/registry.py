@@ -1,8 +1,4 @@
-"""Where tables come from: each source registers what it accepts, and the parts in which it is read.
-
-A part has a name that refusals may tell, says its columns without reading a row, and is read again for every round of
-a fit.
-"""
+"""Where tables come from: each source registers what it accepts, and the parts in which it is read."""
 
 import stat
 from abc import ABC, abstractmethod
@@ -25,13 +21,10 @@ ALWAYS_ALLOWED = 2**30
 
 
 class TablePart(ABC):
-    """Some rows of a table, which can be read again and again.
-
-    Attributes:
-        shared: whether another process, given this object, can read the rows where they lie.
-    """
+    """Some rows of a table, which are read again for every round of a fit."""
 
     shared: ClassVar[bool] = False
+    """Whether another process, given this object, can read the rows where they lie."""
 
     @property
     def ordered(self) -> bool:
@@ -109,10 +102,7 @@ class FilePart(TablePart):
 
 @dataclass(frozen=True)
 class Source:
-    """One way in: a test that needs no import of the foreign library, and the parts, for which no row is read.
-
-    Instances of `own` classes are accepted, too.
-    """
+    """One way in: a test that imports no foreign library, `own` classes that pass it, and the parts, without a row."""
 
     accepts: Callable[[Any], bool]
     parts: Callable[[Any], Sequence[TablePart]]

@@ -174,11 +174,8 @@ def withheld(release: StoredRelease) -> str | None:
         return CHAINS
     if release.kind == "own-model/variational":
         return VARIATIONAL_CUSTOM
-    several = measured_task(release).endswith(SEVERAL)
-    for name, least in (
-        (RAREST, LEAST_OF_SEVERAL if several else LEAST_OF_RAREST),
-        (RAREST_OVER_SIZE, LEAST_OVER_SIZE),
-    ):
+    fewest = LEAST_OF_SEVERAL if measured_task(release).endswith(SEVERAL) else LEAST_OF_RAREST
+    for name, least in ((RAREST, fewest), (RAREST_OVER_SIZE, LEAST_OVER_SIZE)):
         rarest = release.settings.get(name)
         if isinstance(rarest, int | float) and rarest < least:
             return TOO_RARE

@@ -98,11 +98,8 @@ class Group:
 
     @property
     def sentence(self) -> str:
-        change = (
-            "replaced together by as many others; the number of records is public"
-            if self.relation is Relation.REPLACE_ONE
-            else "added or removed together"
-        )
+        replaced = "replaced together by as many others; the number of records is public"
+        change = replaced if self.relation is Relation.REPLACE_ONE else "added or removed together"
         found = f"at most {show_up(self.epsilon)}" if math.isfinite(self.epsilon) else "not finite"
         return (
             f"No column identifies the unit, so a record is the unit. Up to {self.records} records are declared to "
@@ -242,11 +239,13 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, object]:
         "schema": None if release.schema is None else schema_to_dict(release.schema),
         "settings": dict(release.settings),
         "ledger": None if release.ledger is None else dict(release.ledger),
-        "arrays": {
-            name: {"dtype": str(values.dtype), "shape": list(values.shape)} for name, values in release.arrays.items()
-        },
+        "arrays": _types(release.arrays),
         "arrays_sha256": digest,
     }
+
+
+def _types(arrays: Arrays) -> dict[str, object]:
+    return {name: {"dtype": str(values.dtype), "shape": list(values.shape)} for name, values in arrays.items()}
 
 
 def changed_keys(release: StoredRelease) -> tuple[str, ...]:
@@ -276,9 +275,7 @@ def from_document(where: str, document: object, arrays: Arrays) -> tuple[StoredR
         raise refuse("format", f"to be {FORMAT!r}", document["format"], "check that this is a release folder")
     newer = _check_version(required("version"))
     model, schema, cautions = (document.get(key) for key in ("model", "schema", "cautions"))
-    stated = required("arrays")
-    found = {name: {"dtype": str(values.dtype), "shape": list(values.shape)} for name, values in arrays.items()}
-    if stated != found:
+    if required("arrays") != _types(arrays):
         raise InputError(f"The arrays are not those that {where} lists; the folder was changed.")
     # Null stands for an epsilon that is not finite.
     epsilon, stated_epsilon = document.get("epsilon"), None
@@ -331,13 +328,11 @@ def _bound(where: str, value: object, line: object) -> Bound:
         bound = Bound.from_dict(dict(as_object("bound", value)))
         if line is None:
             return with_floating_point(bound, NOT_COVERED)
-        stated, evidence, reason = (
-            as_object("floating_point", line)[key] for key in ("total_variation", "evidence", "reason")
-        )
+        given = as_object("floating_point", line)
+        stated, evidence, reason = (given[key] for key in ("total_variation", "evidence", "reason"))
         word = Evidence.from_word("floating_point.evidence", evidence)
-        return with_floating_point(
-            bound, Certificate(FLOATING_POINT, stated, word, _TEXT.read("floating_point.reason", reason))
-        )
+        words = _TEXT.read("floating_point.reason", reason)
+        return with_floating_point(bound, Certificate(FLOATING_POINT, stated, word, words))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"The bound in {where} cannot be read: {str(error)[:100]}.") from None
 
@@ -363,11 +358,8 @@ def _cautions(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-# What each kind of release stores, and the posterior that is rebuilt from it.
-
-
 class Contents(NamedTuple):
-    """The kind of a release and its arrays."""
+    """The kind of a release and the arrays from which its posterior is rebuilt."""
 
     kind: str
     spec: Spec
