@@ -1,8 +1,7 @@
 """Arrays without names or a schema of their own: their declared bounds, what their types allow, and their numbers.
 
-Types and shapes are public, cells are not. So a complex array or a column of text is refused by its type alone, before
-anything is debited. What cannot be known from a type (an array of Python objects, a list) is read after the debit, and
-a cell that is no number counts as missing. No message names a cell, and no foreign exception, which might, is chained.
+Types and shapes are public and looked at before anything is debited; cells are read after it, and one that is no number
+counts as missing. No message names a cell, and no foreign exception, which might, is chained.
 """
 
 import warnings
@@ -143,10 +142,8 @@ class ArrayBounds:
         pairs = self._pairs()
         listed = self.names is not None or not (np.isscalar(self.low) and np.isscalar(self.high))
         if listed and len(self.names or pairs) != features:
-            raise InputError(
-                f"Expected ArrayBounds for {features} columns, got bounds for {len(self.names or pairs)}; give one "
-                "pair for all, or one for each."
-            )
+            given = f"bounds for {len(self.names or pairs)}; give one pair for all, or one for each."
+            raise InputError(f"Expected ArrayBounds for {features} columns, got {given}")
         ends = pairs * (features // len(pairs))
         for place, bounds in dict(self.columns).items():
             if place >= features:
@@ -283,11 +280,9 @@ def bare_target(y: object, labels: bool, name: str = "y") -> Bare:
 
 
 def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
-    """The numbers, after the debit; for cells that are none, what the bounds declare.
+    """The numbers, after the debit; of cells that are none, NaN, which the bounds take for the middle.
 
-    A NaN or an object that is no number stays NaN, which the schema of the bounds takes for the middle; an infinity is
-    clipped like any number outside. That there are some is said in a warning marked NON-PRIVATE. With
-    ``missing="refuse"`` they stop the fit instead, and that it stopped is seen.
+    That there are some is said in a warning marked NON-PRIVATE; with ``missing="refuse"`` they stop the fit instead.
     """
     numbers = given.read()
     if np.isfinite(numbers).all():

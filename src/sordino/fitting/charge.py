@@ -59,19 +59,15 @@ class RowAccess:
         """What a release of this run says of its debit: dataset, number and digest of the entry."""
         if self.ledger is None or self.entry is None:
             return None
-        budget = self.ledger.budget
-        receipt: dict[str, object] = {"dataset": budget.dataset, "entry": self.entry.sequence}
-        receipt["digest"] = self.entry.digest
+        budget, entry = self.ledger.budget, self.entry
         otherwise = charged_as(spec, budget)
+        receipt: dict[str, object] = {"dataset": budget.dataset, "entry": entry.sequence, "digest": entry.digest}
         return receipt if otherwise is None else receipt | {"charged_as": otherwise}
 
 
 @dataclass(frozen=True, eq=False)
 class RunContents(Generic[Result]):
-    """What a run releases besides its certificate, and the `result` that its caller gets.
-
-    Attributes are those of `StoredRelease`; without `floating_point` the bound is stated as it is.
-    """
+    """What a run releases besides its certificate, as in `StoredRelease`, and the `result` that its caller gets."""
 
     kind: str
     arrays: Mapping[str, np.ndarray]
@@ -122,17 +118,10 @@ def charged_run(
 ) -> tuple[StoredRelease, Result]:
     """Certify, debit, open the rows and run, and let the ledger name the release.
 
-    Args:
-        explanation: what every theorem says of the run.
-        run: reads private rows through the access that it is given, and returns what is released.
-        words: what the run is called in a refusal, such as "a look".
-        epsilon: what the run may cost.
-        ledger: that is debited or refuses; None where nothing is debited.
-        sources: of random numbers.
-        check: refuses by what is public; called before the debit.
-        checkpoint: finds or makes the file of a run that can resume; called before the debit.
-        store: writes the release. With a checkpoint it is called before the ledger names the release and before the
-            checkpoint is deleted, so that a kill or a full disk loses nothing.
+    `run` reads private rows through the access that it is given; refusals call it by its `words`. Before the debit
+    `check` refuses by what is public, and `checkpoint` finds or makes the file of a run that can resume. With such a
+    file `store` writes the release before the ledger names it and before the file is deleted, so that a kill or a full
+    disk loses nothing.
 
     Raises:
         InputError: where the certificate is above `epsilon`, or a public number is wrong; nothing is spent then.
@@ -225,10 +214,7 @@ def check_public(schema: Schema, relation: Relation, number: Callable[[], int], 
 
 
 def guarded(rows: Callable[[], Read], entry: Entry | None) -> Read:
-    """The rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
-
-    Whatever else is raised on the way, by a library or by an object in a cell, is not passed on: it may quote a cell.
-    """
+    """The rows; a refusal says that it was seen in private rows and what it cost, and no error may quote a cell."""
     try:
         return rows()
     except (MemoryError, NonPrivateWarning):  # the latter where warnings are errors; it quotes nothing
@@ -237,12 +223,8 @@ def guarded(rows: Callable[[], Read], entry: Entry | None) -> Read:
         kind = NotNumbers if isinstance(error, TypeError) else InputError
         raise_alone(kind(f"{error} {_seen(entry)}"))
     except Exception as error:
-        raise_alone(
-            SordinoError(
-                f"The rows cannot be read ({type(error).__name__}). The text is withheld because it may quote a "
-                f"cell. {_seen(entry)}"
-            )
-        )
+        withheld = "The text is withheld because it may quote a cell."
+        raise_alone(SordinoError(f"The rows cannot be read ({type(error).__name__}). {withheld} {_seen(entry)}"))
 
 
 def _seen(entry: Entry | None) -> str:

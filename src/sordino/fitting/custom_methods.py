@@ -1,7 +1,6 @@
 """The ways to fit a custom model, and the registry that `fit` chooses from.
 
-A method plans from public numbers alone and runs what it planned; what it finds are draws of the unconstrained
-parameters, or one point. A method is a class registered under the word that `method=` takes.
+A method plans from public numbers alone and runs what it planned.
 """
 
 import importlib
@@ -22,6 +21,7 @@ from sordino.core.gaussian import largest_mu, least_true, up
 from sordino.core.spec import NoisedSums, Spec, Unit
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
 from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import Begin
 from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.variational.custom_gradients import OCTAVES, GradientLengths, GradientQuestion, PrivateTable
 from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalOptions
@@ -85,13 +85,11 @@ class CustomOutcome:
 
 
 class CustomMethod(ABC):
-    """One way to fit.
-
-    A method that `packs` reads a table with a row of numbers for each unit, another one the arrays by name.
-    """
+    """One way to fit."""
 
     name: ClassVar[str]
     packs: ClassVar[bool] = True
+    """Whether it reads a table with a row of numbers for each unit; otherwise the arrays by name."""
 
     def refusal(self, wanted: CustomProblem) -> str | None:
         """Why a model is out of its reach, or None."""
@@ -102,9 +100,7 @@ class CustomMethod(ABC):
         """The run, its noise included."""
 
     @abstractmethod
-    def run(
-        self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]
-    ) -> CustomOutcome:
+    def run(self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Begin) -> CustomOutcome:
         """Read the rows, once the plan is certified and debited."""
 
 
@@ -141,8 +137,7 @@ def check_worth_while(wanted: CustomProblem) -> None:
         return information_left(replace(sizes, mu=largest_mu(epsilon, sizes.delta))) >= _least_left(sizes)
 
     def many(records: float) -> bool:
-        larger = replace(sizes, records=math.ceil(records))
-        return information_left(larger) >= _LEAST_LEFT * sizes.size
+        return information_left(replace(sizes, records=math.ceil(records))) >= _LEAST_LEFT * sizes.size
 
     needed = least_true(enough, wanted.epsilon, _LARGEST_EPSILON) if enough(_LARGEST_EPSILON) else None
     epsilon = "no epsilon would do" if needed is None else f"epsilon {_shown(needed)} would be needed"
@@ -186,9 +181,7 @@ class NaturalVariationalInference(CustomMethod):
         check_worth_while(wanted)
         return natural_spec(wanted.sizes, simulates=wanted.model.simulates)
 
-    def run(
-        self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]
-    ) -> CustomOutcome:
+    def run(self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Begin) -> CustomOutcome:
         start = np.asarray(wanted.model.start())
         draws = int(wanted.options.get("draws", 1000))
         found = run_natural(spec, wanted.model, rows, sources.fresh, start, begin, draws)
@@ -218,7 +211,6 @@ def check_optimiser(optimiser: Any, size: int, *, with_weights: bool = False) ->
 
 
 def _optimiser(wanted: CustomProblem) -> Any:
-    """Adam, or that of optax which the options name."""
     return check_optimiser(wanted.options.get("optimiser") or Adam(), wanted.model.size)
 
 
@@ -263,9 +255,7 @@ class GuidedVariationalInference(CustomMethod):
         check_worth_while(wanted)
         return _spec(wanted, guide_for(wanted.options.get("guide", "diagonal")), 300, 0.03)
 
-    def run(
-        self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]
-    ) -> CustomOutcome:
+    def run(self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Begin) -> CustomOutcome:
         family = guide_for(wanted.options.get("guide", "diagonal"))
         begin("rounds of gradients")
         state, asked, algorithm = _made(wanted, spec, rows, sources, family, Adam())
@@ -293,12 +283,8 @@ class PointDescent(CustomMethod):
         _optimiser(wanted)
         return _spec(wanted, PointMass(), 100, 0.05)
 
-    def run(
-        self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]
-    ) -> CustomOutcome:
+    def run(self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Begin) -> CustomOutcome:
         begin("rounds of gradients")
         state, asked, algorithm = _made(wanted, spec, rows, sources, PointMass(), _optimiser(wanted))
-        point = state.summed / asked.last(algorithm.rounds)
-        return CustomOutcome(
-            point[None, None], {"clip": float(state.clip)}, ("One point was released, without a spread.",)
-        )
+        point, cautions = state.summed / asked.last(algorithm.rounds), ("One point was released, without a spread.",)
+        return CustomOutcome(point[None, None], {"clip": float(state.clip)}, cautions)

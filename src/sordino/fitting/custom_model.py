@@ -91,14 +91,9 @@ def fit_custom(
     named = named_arrays(data, front.names(model, public))
     layout, table = layout_of(front, model, public, named, unit, most_records)
     own = _built(front, model, layout, public)
-    sizes = Sizes(
-        number_of(records, related, named, unit),
-        own.size,
-        largest_mu(asked, at),
-        related,
-        at,
-        Unit.RECORD if unit is None else ColumnUnit(unit, layout.rows),
-    )
+    number_there = number_of(records, related, named, unit)
+    protected = Unit.RECORD if unit is None else ColumnUnit(unit, layout.rows)
+    sizes = Sizes(number_there, own.size, largest_mu(asked, at), related, at, protected)
     choices = dict(options or {})
     if optimiser is not None:
         choices = {"step_size": 1.0, **choices} if front.method(own) == "rounds" and method == AUTO else choices
@@ -125,14 +120,8 @@ def fit_custom(
             ASKED: _told(asked, choices),
             **found.settings,
         }
-        return RunContents(
-            f"{CUSTOM}/{chosen.name}",
-            stored_arrays(own, found),
-            found,
-            floating_point=found.floating_point,
-            settings=settings,
-            cautions=(*found.cautions, *cautions),
-        )
+        kind, said, line = f"{CUSTOM}/{chosen.name}", (*found.cautions, *cautions), found.floating_point
+        return RunContents(kind, stored_arrays(own, found), found, line, settings, cautions=said)
 
     release, found = charged_run(
         explain(spec, at),
@@ -197,9 +186,7 @@ def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[st
 
 
 @lru_cache(maxsize=32)
-def _kept(
-    front: FrontEnd, model: Any, layout: RecordLayout, public: tuple[Any, ...], _: tuple[Any, ...]
-) -> CustomModel:
+def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: tuple[Any, ...], _: object) -> CustomModel:
     return front.build(model, layout, dict(public))
 
 
@@ -262,12 +249,7 @@ def _array(column: Column) -> Any:
 
 
 def layout_of(
-    front: FrontEnd,
-    model: Any,
-    public: Mapping[str, Any],
-    named: Named,
-    unit: str | None,
-    most_records: int | None,
+    front: FrontEnd, model: Any, public: Mapping[str, Any], named: Named, unit: str | None, most_records: int | None
 ) -> tuple[RecordLayout, tuple[str, ...]]:
     """The layout of the arrays that the model reads, and their names."""
     if (unit is None) != (most_records is None):

@@ -6,7 +6,7 @@ All steps of all chains are certified together.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -42,6 +42,7 @@ from sordino.fitting.custom_methods import (
 )
 from sordino.fitting.gradient_runs import measurements, train_with_canaries, training_plan
 from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import Begin
 from sordino.mechanisms.chain.release import KeptIterates
 from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.chain.specs import sgld
@@ -105,16 +106,15 @@ class NetworkTraining(CustomMethod):
         check_room(spec, wanted.model.size, training)
         return spec
 
-    def run(
-        self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]
-    ) -> CustomOutcome:
+    def run(self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Begin) -> CustomOutcome:
         model, options = instance_of("the model", wanted.model, PytreeLoss), wanted.options
         begin("training")
 
         def loss(params: Any, example: Any) -> Any:
             return model.loss(model.rebuilt(params), **example)
 
-        examples = {leaf.name: _typed(rows[leaf.name], leaf.whole) for leaf in model.layout.leaves}
+        types = {leaf.name: np.int32 if leaf.whole else np.float32 for leaf in model.layout.leaves}
+        examples = {name: np.asarray(rows[name]).astype(kind) for name, kind in types.items()}
         first = [np.asarray(leaf, np.float32) for leaf in model.leaves]
         arguments = (spec, loss, first, examples, sources.fresh(), _training(wanted))
         trained, audit = train_with_canaries(arguments, _canaries(options), wanted.sizes.delta, sources.seed)
@@ -137,10 +137,6 @@ def _mean_output(model: PytreeLoss, points: np.ndarray, public: Mapping[str, Any
     """What the weights do on public examples, on average over the points: the `predict` of `measure(predict)`."""
     found = model.predict(jnp.asarray(points), public, jax.random.key(0))
     return np.asarray(next(iter(found.values()))).mean(axis=0)
-
-
-def _typed(values: object, whole: bool) -> np.ndarray:
-    return np.asarray(values).astype(np.int32 if whole else np.float32)
 
 
 _CAUTION = (
@@ -218,9 +214,7 @@ class LangevinChains(CustomMethod):
             delta=sizes.delta,
         )
 
-    def run(
-        self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]
-    ) -> CustomOutcome:
+    def run(self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Begin) -> CustomOutcome:
         begin("chains")
         steps = wanted.options.get("steps", _STEPS)
         warmup = wanted.options.get("warmup", steps // 2)

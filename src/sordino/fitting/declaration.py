@@ -191,13 +191,9 @@ def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:
         raise InputError("Labels must be all text or all numbers; list them as classes.")
     if len(labels) < 2:
         raise InputError(f"Expected at least two classes, got {len(labels)} class: nothing can be learned from one.")
-    _check_kind(labels.dtype.kind, y)
-    return tuple(labels.tolist())
-
-
-def _check_kind(kind: str, y: object) -> None:
-    """Text where numbers are declared, or the reverse, is seen from the type of the targets, before any debit."""
-    text = "UT"
+    # Text where numbers are declared, or the reverse, is seen from the type of the targets, before any debit.
+    kind, text = labels.dtype.kind, "UT"
     if isinstance(y, Bare) and y.kind != "O" and kind != "O" and (y.kind in text) != (kind in text):
         words = ("text", "numbers") if kind in text else ("numbers", "text")
         raise InputError(f"Expected y to hold {words[0]} like the classes of ArrayBounds, got {words[1]}.")
+    return tuple(labels.tolist())

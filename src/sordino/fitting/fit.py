@@ -43,10 +43,7 @@ from sordino.models.base import describe_model
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit.
-
-    `number` counts records, or units, before it: under replace-one that is public. `table` is checked before it, too.
-    """
+    """Rows that were declared and not read: `read` encodes them after the debit, `number` counts them before it."""
 
     declaration: Declaration
     read: Callable[[Declaration], EncodedRows]
@@ -99,11 +96,7 @@ def fit(
     begin: Begin = ignore_progress,
     store: Store = not_stored,
 ) -> Fit:
-    """Plan, certify, debit, read the rows and learn; `begin` receives the name of each stage as it begins.
-
-    `store` writes the release. Where rounds are kept it is called before the ledger names the release and before they
-    are deleted, so that a kill or a full disk loses nothing.
-    """
+    """Plan, certify, debit, read the rows and learn; `begin` receives the name of each stage, `store` the release."""
     begin(STAGES[0])
     cautions = delta_cautions(problem.records, problem.delta, problem.unit)
     plan = choose(problem, method)
@@ -132,15 +125,12 @@ def fit(
     def run(access: RowAccess) -> RunContents[Outcome]:
         begin(STAGES[2])
         asked = {name: list(value) if isinstance(value, tuple) else value for name, value in problem.settings.items()}
-        outcome = _learned(problem, given, plan, replace(given.declaration, schema=schema), sources, access, begin)
+        outcome = _learned(given, plan, replace(given.declaration, schema=schema), sources, access, begin)
         # What an audit needs to plan the same run again.
         contents = fit_contents(plan, outcome, outcome, {ASKED: {"epsilon": problem.epsilon, **asked}})
-        return replace(
-            contents,
-            settings={**contents.settings, **({} if lies is None else {"where": lies.settings(schema)})},
-            cautions=(*plan.cautions, *outcome.cautions, *cautions),
-            preprocessing=given.preprocessing,
-        )
+        settings = {**contents.settings, **({} if lies is None else {"where": lies.settings(schema)})}
+        said = (*plan.cautions, *outcome.cautions, *cautions)
+        return replace(contents, settings=settings, cautions=said, preprocessing=given.preprocessing)
 
     release, outcome = charged_run(
         explanation,
@@ -182,13 +172,7 @@ def fit_contents(
 
 
 def _learned(
-    problem: FitProblem,
-    given: RowSource,
-    plan: Plan,
-    declaration: Declaration,
-    sources: Sources,
-    access: RowAccess,
-    begin: Begin,
+    given: RowSource, plan: Plan, declaration: Declaration, sources: Sources, access: RowAccess, begin: Begin
 ) -> Outcome:
     """Open the rows, in memory or in parts, and run the method."""
     if given.in_parts is not None:
@@ -196,8 +180,8 @@ def _learned(
         return given.in_parts.learned(instance_of("plan", plan, InfluencePlan), declaration, sources, access)
     rows = access.read(partial(given.read, declaration))
     if access.ledger is not None and access.entry is not None:
-        declared_rows = _capped(problem.schema, declaration.schema, rows.X)
-        columns = dict(zip(problem.schema.feature_names, declared_rows.T, strict=True))
+        schema = plan.problem.schema
+        columns = dict(zip(schema.feature_names, _capped(schema, declaration.schema, rows.X).T, strict=True))
         access.ledger.check_content(access.entry, columns)
     begin(STAGES[3])
     return plan.method.run(plan, rows, sources)

@@ -153,8 +153,9 @@ class Log:
     def _holds(self, mark: Mark) -> bool:
         """Whether the record that a mark names is there."""
         record = _record(self._read, mark.start) if mark.start >= _RECORDS else None
-        found = record is not None and (record.end, record.link) == (mark.end, mark.link)
-        return found and record.follows(record.before, self.key)
+        if record is None or (record.end, record.link) != (mark.end, mark.link):
+            return False
+        return record.follows(record.before, self.key)
 
 
 class OpenLog(Log):

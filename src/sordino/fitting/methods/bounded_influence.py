@@ -72,14 +72,9 @@ _IN_BOUNDS = ", in units of the bound that follows from earlier sums"
 
 @dataclass(frozen=True, eq=False)
 class PublicColumns:
-    """The engine's view of a schema.
+    """The engine's view of a schema: the encoded columns with coefficients and their places, the intercept first.
 
-    Attributes:
-        declaration: bounds and kinds of the encoded columns that have coefficients; the first level of a category is
-            its reference and has none.
-        places: of those columns among the encoded ones, the intercept first.
-        names: of the same.
-        to_table: from coefficients of encoded columns to those of the table, see `CoefficientPosterior`.
+    The first level of a category is its reference and has none. `to_table` is that of `CoefficientPosterior`.
     """
 
     declaration: Declaration

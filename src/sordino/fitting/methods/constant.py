@@ -43,7 +43,12 @@ class Constant(Method):
     def plan(self, problem: FitProblem) -> Plan:
         view = View.POSTERIOR_PARAMETERS
         if problem.classes == 2:
-            spec = described(problem, _mean_of_signs(problem), view)
+            # The sum of signs over the declared number of records, the minimiser of n c^2 / 2 - c sum of signs. One
+            # number, so Laplace noise is the smaller one. It is drawn as a whole number, at the same guarantee.
+            noise = {"kind": "laplace", "scale": _whole_scale(problem) / problem.records}
+            mean: dict[str, object] = {"kind": "output-perturbation", "lipschitz": problem.clips}
+            mean |= {"strong_convexity": float(problem.records), "tolerance": 0.0, "dim": 1, "noise": noise}
+            spec = described(problem, mean, view)
         else:
             query = _TARGETS if problem.classes is None else _COUNTS
             spec = sums_over_all(problem, query, 1, 1.0, problem.mu, view)
@@ -53,22 +58,6 @@ class Constant(Method):
         check_size(rows.X)
         fitted = _regression if plan.problem.classes is None else _classification
         return fitted(plan.problem, plan.spec, rows.y, sources.fresh())
-
-
-def _mean_of_signs(problem: FitProblem) -> dict[str, object]:
-    """The sum of signs over the declared number of records, the minimiser of n c^2 / 2 - c sum of signs.
-
-    One number, so Laplace noise is the smaller one. It is drawn as a whole number, at the same guarantee.
-    """
-    n = problem.records
-    return {
-        "kind": "output-perturbation",
-        "lipschitz": problem.clips,
-        "strong_convexity": float(n),
-        "tolerance": 0.0,
-        "dim": 1,
-        "noise": {"kind": "laplace", "scale": _whole_scale(problem) / n},
-    }
 
 
 def _whole_scale(problem: FitProblem) -> float:

@@ -7,7 +7,6 @@ the model and knows nothing of the privacy noise, so its intervals are not repor
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -65,43 +64,25 @@ class Rounds:
     target_unit: float = 1.0
 
 
-def _of_numbers(problem: FitProblem) -> Rounds:
-    site, norm = GaussianSite(noise_precision=_RESIDUAL**-2), problem.row_norm
-    return Rounds(site, 30, 1.8 * norm / _RESIDUAL, _RESIDUAL / norm, 0.6, 0.06, max(1.0, 0.05 * problem.records))
-
-
-def _of_classes(problem: FitProblem) -> Rounds:
-    norm = problem.row_norm
-    return Rounds(LogisticSite(), 30, norm, 2.0 / norm, 0.6, 0.06, max(1.0, 0.002 * problem.records))
-
-
-def _of_mixture(problem: FitProblem) -> Rounds:
-    components = problem.settings["components"]
-    site = MixtureSite((1.0 / components,) * components, _SPREAD)
-    floor = max(1.0, 0.1 * problem.records / components / _SPREAD**2)
-    clip, unit = 2.0 * math.sqrt(problem.features), _SPREAD / problem.settings["spread"]
-    return Rounds(site, 200, clip, 1.0, 0.3, 0.01, floor, 1.0, unit)
-
-
-def _of_network(problem: FitProblem) -> Rounds:
-    site, floor = NetworkSite(_hidden(problem), PublicPrecision(10.0)), max(1.0, 0.003 * problem.records)
-    return Rounds(site, 160, 0.5, 0.3, 0.1, 0.003, floor, 0.5, _ROW_UNIT, _TARGET_UNIT)
-
-
-_ROUNDS_OF: dict[str, Callable[[FitProblem], Rounds]] = {
-    "regression": _of_numbers,
-    "classification": _of_classes,
-    "mixture": _of_mixture,
-    "network-regression": _of_network,
-}
-
-
 def rounds_of(problem: FitProblem) -> Rounds:
     """The rounds of a task, from the declaration alone.
 
     A record of length R and residual s has a message of about (R / s, R^2 / s^2), so that weight s / R balances it.
     """
-    return _ROUNDS_OF[problem.task.word](problem)
+    n, norm = problem.records, problem.row_norm
+    match problem.task.word:
+        case "regression":
+            site, floor = GaussianSite(noise_precision=_RESIDUAL**-2), max(1.0, 0.05 * n)
+            return Rounds(site, 30, 1.8 * norm / _RESIDUAL, _RESIDUAL / norm, 0.6, 0.06, floor)
+        case "classification":
+            return Rounds(LogisticSite(), 30, norm, 2.0 / norm, 0.6, 0.06, max(1.0, 0.002 * n))
+        case "mixture":
+            components, unit = problem.settings["components"], _SPREAD / problem.settings["spread"]
+            site, floor = MixtureSite((1.0 / components,) * components, _SPREAD), 0.1 * n / components / _SPREAD**2
+            return Rounds(site, 200, 2.0 * math.sqrt(problem.features), 1.0, 0.3, 0.01, max(1.0, floor), 1.0, unit)
+        case _:
+            site, floor = NetworkSite(_hidden(problem), PublicPrecision(10.0)), max(1.0, 0.003 * n)
+            return Rounds(site, 160, 0.5, 0.3, 0.1, 0.003, floor, 0.5, _ROW_UNIT, _TARGET_UNIT)
 
 
 def _hidden(problem: FitProblem) -> int:
@@ -121,9 +102,8 @@ class StochasticExpectationPropagation(Method):
             if hidden is not None and len(hidden) > 1:
                 return "has one hidden layer, and you declared several; method 'dp-vi' has as many as declared"
             size = site.family(problem.features).dim
-            return (
-                None if size <= _MOST_PARAMETERS else f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"
-            )
+            reason = f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"
+            return reason if size > _MOST_PARAMETERS else None
         if problem.classes not in (None, 2):
             return f"needs two classes, and the schema has {problem.classes}"
         if problem.features > _MOST_COLUMNS:
@@ -143,19 +123,13 @@ class StochasticExpectationPropagation(Method):
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, rounds = plan.problem, rounds_of(plan.problem)
         steps = _steps_spec(problem, rounds)
-        release = run_message_passing(
-            steps,
-            rounds.site,
-            rounds.unit * rows.X,
-            rounds.target_unit * rows.y,
-            sources.fresh(),
-            prior=Prior(),
-            refinement=Refinement(
-                CentredCoordinates(rounds.weight),
-                RaiseAroundMean(max(rounds.floor, _noise_of_precision(problem, rounds, steps))),
-                start_scale=rounds.start_scale,
-            ),
-        )
+        # About how large the noise in a precision is after the last rounds: below it, an eigenvalue says nothing.
+        width = 1 if isinstance(rounds.site, NetworkSite) else problem.features
+        noise = float(sums_of(steps).sum_noise[0]) / rounds.weight * math.sqrt(rounds.last * width)
+        repair = RaiseAroundMean(max(rounds.floor, noise))
+        refinement = Refinement(CentredCoordinates(rounds.weight), repair, start_scale=rounds.start_scale)
+        X, y = rounds.unit * rows.X, rounds.target_unit * rows.y
+        release = run_message_passing(steps, rounds.site, X, y, sources.fresh(), prior=Prior(), refinement=refinement)
         model = _model(problem, _RESIDUAL**2)
         posterior = _posterior(problem, release, model, rounds)
         if not check_rounds(problem):
@@ -168,21 +142,8 @@ def _steps_spec(problem: FitProblem, rounds: Rounds) -> Spec:
     """The rounds in words, with what the check of residuals leaves of the budget."""
     share = 1.0 - SHARE_OF_CHECK if check_rounds(problem) else 1.0
     damping = problem.records * np.linspace(rounds.first, rounds.last, rounds.number)
-    return sums_over_all(
-        problem,
-        QUERY,
-        rounds.number,
-        rounds.clip,
-        problem.mu * math.sqrt(share / rounds.number),
-        damping=ListSchedule(tuple(damping.tolist())),
-    )
-
-
-def _noise_of_precision(problem: FitProblem, rounds: Rounds, steps: Spec) -> float:
-    """About how large the noise in a precision is after the last rounds: below it, an eigenvalue says nothing."""
-    noise = float(sums_of(steps).sum_noise[0]) / rounds.weight
-    width = 1 if isinstance(rounds.site, NetworkSite) else problem.features
-    return noise * math.sqrt(rounds.last * width)
+    mu, steps = problem.mu * math.sqrt(share / rounds.number), ListSchedule(tuple(damping.tolist()))
+    return sums_over_all(problem, QUERY, rounds.number, rounds.clip, mu, damping=steps)
 
 
 def _model(problem: FitProblem, residual_variance: float) -> Model:

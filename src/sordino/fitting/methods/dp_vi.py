@@ -1,9 +1,8 @@
 """DP-VI, private variational inference: independent Gaussians over the parameters, noised full gradients.
 
-Every round is released, so the spread of the last rounds' means around their average is known: the privacy noise that
-wanders in the parameters, which is added to the variational variances. A twentieth of the budget goes to what was
-fitted: for a number to the noised sum of squared residuals, for classes of a network to the steepness of its scores
-(`temperature`). Logistic regression and mixtures spend all of it on gradients.
+Every round is released, so the spread of the last rounds' means around their average, privacy noise, is added to the
+variational variances. A twentieth of the budget goes to the noised sum of squared residuals of a number, or to the
+steepness of a network's scores of classes (`temperature`).
 """
 
 import math
@@ -79,10 +78,8 @@ SHARE_OF_CHECK = 0.05
 _OPTIONS = VariationalOptions(family=FactorisedGaussian(first_deviation=0.02), start_scale=0.3, averaged=0.3)
 _MOST_PARAMETERS = 200_000
 _ROWS_PER_BLOCK = 4096
-_SQUARES, _STEEPNESS = (
-    "squares of residuals, less a half",
-    "slopes and curvatures of the loss in the steepness of scores",
-)
+_SQUARES = "squares of residuals, less a half"
+_STEEPNESS = "slopes and curvatures of the loss in the steepness of scores"
 
 
 @method("dp-vi")
@@ -170,22 +167,17 @@ def scores_at(model: Model, mean: Array, X: Array) -> Array:
     """Every row's scores, from that row alone: sums over them must not depend on how rows are cut into blocks."""
     if not isinstance(model, DenseNetwork):
         return own_products(X, mean[:, None])
-    network = model
-    found = np.empty((len(X), network.outputs))
+    found = np.empty((len(X), model.outputs))
     with in_doubles():
         for first in range(0, len(X), _ROWS_PER_BLOCK):
             rows = X[first : first + _ROWS_PER_BLOCK]
             padded = np.zeros((_ROWS_PER_BLOCK, X.shape[1]))
             padded[: len(rows)] = rows
-            found[first : first + len(rows)] = _outputs(network, mean, padded)[: len(rows)]
+            found[first : first + len(rows)] = _outputs(model, mean, padded)[: len(rows)]
     return found
 
 
 _outputs = jax.jit(lambda network, theta, rows: network.record_outputs(theta, rows), static_argnums=0)
-
-
-def _mu_of_check(problem: FitProblem) -> float:
-    return problem.mu * math.sqrt(SHARE_OF_CHECK / check_rounds(problem))
 
 
 def check_rounds(problem: FitProblem) -> int:
@@ -204,7 +196,8 @@ def _steps_spec(problem: FitProblem) -> Spec:
 def check_spec(problem: FitProblem) -> Spec:
     """One sum of numbers between -1/2 and 1/2, or sums of pairs for the temperature."""
     query, bound = (_SQUARES, 0.5) if problem.classes is None else (_STEEPNESS, LENGTH)
-    return sums_over_all(problem, query, check_rounds(problem), bound, _mu_of_check(problem))
+    rounds = check_rounds(problem)
+    return sums_over_all(problem, query, rounds, bound, problem.mu * math.sqrt(SHARE_OF_CHECK / rounds))
 
 
 def _predicted(problem: FitProblem, steps: Spec) -> float:

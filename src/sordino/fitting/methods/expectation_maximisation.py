@@ -26,16 +26,10 @@ class ExpectationMaximisation(Method):
         return too_many_columns(problem)
 
     def plan(self, problem: FitProblem) -> Plan:
-        components = problem.settings["components"]
-        spec = sums_over_all(
-            problem,
-            "expected statistics of a mixture",
-            _ROUNDS,
-            math.hypot(problem.row_norm, 1.0),
-            problem.mu / math.sqrt(_ROUNDS),
-            View.POSTERIOR_PARAMETERS,
-            components=components,
-        )
+        components, view = problem.settings["components"], View.POSTERIOR_PARAMETERS
+        clip, mu = math.hypot(problem.row_norm, 1.0), problem.mu / math.sqrt(_ROUNDS)
+        query = "expected statistics of a mixture"
+        spec = sums_over_all(problem, query, _ROUNDS, clip, mu, view, components=components)
         # The noise on a mean, beside the spread of a component: as far off as a constant centre would be at 1.
         error = float(sums_of(spec).sum_noise[0]) / (problem.records / components)
         return Plan(self, problem, spec, error / problem.settings["spread"])

@@ -101,11 +101,6 @@ class NaturalNetwork(Method):
         return _Run(plan.problem, self._settings(plan.problem), rows.X, rows.y, sources).outcome()
 
 
-def _law(columns: int) -> Array:
-    """Rows of the public law that stands for whitened ones."""
-    return np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, columns))
-
-
 class _Linear(NamedTuple):
     """What the sums say of targets: their mean and spread, slopes of whitened rows, and how far those are in doubt.
 
@@ -116,14 +111,6 @@ class _Linear(NamedTuple):
     spread: float
     slopes: Array
     doubt: float = 0.0
-
-
-class _Fitted(NamedTuple):
-    """Parameters, their covariance by noise and sampling, and the scale of residuals."""
-
-    theta: Array
-    covariance: Array
-    scale: float
 
 
 class _Run:
@@ -144,19 +131,24 @@ class _Run:
         targets = np.asarray(codes, np.float64)
         model = network_of(problem, settings)
         counts = None if numbers else self._classes(targets)
-        fitted = self._followed(model, rows, targets, linear, counts)
-        found, covariance, scale = fitted
+        found, covariance, scale = self._followed(model, rows, targets, linear, counts)
         if counts is not None:
             fewest = float(counts.min())
             rarest = {RAREST: fewest * problem.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
             return Outcome(NetworkPosterior(model, transform, found, covariance), model, rarest)
-        sizes = residual_sizes(model, found, rows, targets)
-        variance, exponent = self._residuals(sizes, scale)
+        ends, spec = scale * _LAST_ENDS, next(self.specs)
+        sized = residual_counts(spec, residual_sizes(model, found, rows, targets), ends, self.sources.fresh())
+        variance, exponent = residual_law(sized, ends, self.records, float(sums_of(spec).sum_noise[0]))
         # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
         # which the posterior's spread counts once more: intervals err on the wide side.
         variance *= linear.spread**2 * (1.0 + 2.0 * len(found) / self.records)
         network = network_of(problem, settings, variance)
-        means, covariance = _in_target_units(model, transform.shape[1], found, covariance, linear)
+        # The last layer times the targets' spread, the constant moved by their mean.
+        inner, bias, outer, constant, straight = model.sizes(transform.shape[1])
+        factors = np.repeat([1.0, linear.spread], [inner + bias, outer + constant + straight])
+        means = factors * found
+        means[inner + bias + outer] += linear.mean
+        covariance = covariance * np.outer(factors, factors)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
         return Outcome(NetworkPosterior(network, transform, means, covariance), network, settled)
 
@@ -185,9 +177,8 @@ class _Run:
             step = whitening(unit * gram, unit * release.noise, columns.seen)
             of_target = length * options.target_bound / self.records
             error = of_target * release.noise / options.stack.cross
-            linear = self._linear(
-                step, unit * gram, of_target * cross, error, options.target_bound**2 * square / self.records
-            )
+            squared = options.target_bound**2 * square / self.records
+            linear = self._linear(step, unit * gram, of_target * cross, error, squared)
             relative = unit * release.noise * np.linalg.norm(step.transform[:-1, :-1], axis=0) ** 2
             linear = linear._replace(doubt=float(relative @ relative))
             transform = np.column_stack([transform, np.eye(len(transform))[-1]]) @ step.transform[:, :-1]
@@ -223,12 +214,13 @@ class _Run:
 
     def _followed(
         self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear, counts: Array | None
-    ) -> "_Fitted":
-        """All stages, one after the other."""
+    ) -> tuple[Array, Array, float]:
+        """All stages: parameters, their covariance by noise and sampling, and the scale of residuals."""
         settings, problem = self.settings, self.problem
         public = self.sources.fresh().generator(Purpose.START)
         theta = self._start(model, rows.shape[1], linear, counts, public)
-        law = _law(rows.shape[1])
+        # Rows of the public law that stands for whitened ones.
+        law = np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, rows.shape[1]))
         kept = max(1, int(settings.kept * settings.rounds))
         descent = NaturalDescent(theta, settings.momentum, kept, settings.rounds)
         numbers = problem.classes is None
@@ -254,22 +246,4 @@ class _Run:
         sampling = scale**2 * slope.square / slope.mean**2 / self.records
         wider = 1.0 if numbers else 1.0 + MISJUDGED * linear.doubt
         covariance = wider * ((found.noise + sampling) * (root @ root) + np.outer(found.doubt, found.doubt))
-        return _Fitted(found.theta, covariance + 1e-12 * np.eye(len(theta)), scale)
-
-    def _residuals(self, sizes: Array, scale: float) -> tuple[float, float]:
-        """Variance and exponent of the law of residuals, by their noised counts."""
-        ends = scale * _LAST_ENDS
-        spec = next(self.specs)
-        counts = residual_counts(spec, sizes, ends, self.sources.fresh())
-        return residual_law(counts, ends, self.records, float(sums_of(spec).sum_noise[0]))
-
-
-def _in_target_units(
-    model: SkipNetwork, columns: int, theta: Array, covariance: Array, linear: _Linear
-) -> tuple[Array, Array]:
-    """The last layer times the targets' spread, the constant moved by their mean."""
-    inner, bias, outer, constant, straight = model.sizes(columns)
-    factors = np.repeat([1.0, linear.spread], [inner + bias, outer + constant + straight])
-    means = factors * theta
-    means[inner + bias + outer] += linear.mean
-    return means, covariance * np.outer(factors, factors)
+        return found.theta, covariance + 1e-12 * np.eye(len(theta)), scale

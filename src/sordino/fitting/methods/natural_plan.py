@@ -67,32 +67,13 @@ class NaturalSettings:
         return tuple(np.diff(ends).tolist())
 
 
-SETTINGS = {
-    "network-regression": NaturalSettings(
-        share=0.1,
-        stages=3,
-        clip=0.15,
-        end=0.15,
-        damping=0.02,
-        whitening=0.1,
-        cross=0.6,
-        output=0.5,
-        kept=0.4,
-        shrunk=True,
-    ),
-    "network-classification": NaturalSettings(
-        share=0.03,
-        stages=1,
-        clip=0.8,
-        end=0.1,
-        damping=0.03,
-        whitening=0.08,
-        cross=0.3,
-        output=0.3,
-        kept=0.5,
-        shrunk=False,
-    ),
-}
+_NUMBERS = NaturalSettings(
+    share=0.1, stages=3, clip=0.15, end=0.15, damping=0.02, whitening=0.1, cross=0.6, output=0.5, kept=0.4, shrunk=True
+)
+_LABELS = NaturalSettings(
+    share=0.03, stages=1, clip=0.8, end=0.1, damping=0.03, whitening=0.08, cross=0.3, output=0.3, kept=0.5, shrunk=False
+)
+SETTINGS = {"network-regression": _NUMBERS, "network-classification": _LABELS}
 
 
 # Tables of numbers with fewer records times mu get more damping of the metric and fewer units.
@@ -162,16 +143,11 @@ def network_of(problem: FitProblem, settings: NaturalSettings, variance: float =
     return SkipClassification(hidden, columns.seen, settings.cut, classes=problem.classes)
 
 
-def _stack(problem: FitProblem, settings: NaturalSettings) -> StatisticsStack:
-    """Several classes are no number, so their sums of products hold none."""
-    cross = settings.cross if outputs_of(problem) == 1 else 0.01
-    return StatisticsStack(cross=cross, square=0.5 * cross)
-
-
 def sums_options(problem: FitProblem, settings: NaturalSettings, length: float) -> StatisticsOptions:
     """How the products of rows are summed, for rows of at most this length."""
     bound = target_bound(problem) if problem.classes is None else 1.0
-    return StatisticsOptions(length, bound, stack=_stack(problem, settings))
+    cross = settings.cross if outputs_of(problem) == 1 else 0.01  # several classes are no number
+    return StatisticsOptions(length, bound, stack=StatisticsStack(cross=cross, square=0.5 * cross))
 
 
 def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Spec]:
@@ -180,10 +156,8 @@ def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Sp
     Of classes, how many records each has is asked once, before the steps.
     """
     for _ in range(2):
-        noise, options = (
-            multiplier(problem.mu * math.sqrt(settings.whitening / 2)),
-            sums_options(problem, settings, 1.0),
-        )
+        noise = multiplier(problem.mu * math.sqrt(settings.whitening / 2))
+        options = sums_options(problem, settings, 1.0)
         yield statistics_spec(problem.records, noise, problem.relation, options, problem.delta)
     numbers = problem.classes is None
     counted = settings.stages * settings.share_of_scale + settings.share_of_check

@@ -7,7 +7,7 @@ drawn to 0 by a normal prior, and the pace of the rounds follows from the budget
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -100,18 +100,13 @@ class RidgeSettings(NamedTuple):
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
+class _Parts(NamedTuple):
     """The specs of a plan: centre, lengths of rows, the sketch where there is one, and the steps."""
 
     centre: Spec
     lengths: Spec
     sketch: Spec | None
     steps: Spec
-
-    @property
-    def all(self) -> tuple[Spec, ...]:
-        return tuple(one for one in (self.centre, self.lengths, self.sketch, self.steps) if one is not None)
 
 
 class _Targets(NamedTuple):
@@ -144,7 +139,7 @@ class RidgeSteps(Method):
     def plan(self, problem: FitProblem) -> Plan:
         asked, pace, parts = self._decided(problem)
         predicted = self._expected_error(asked, parts, pace)
-        return Plan(self, problem, in_parts(asked, *parts.all), predicted, schema=asked.schema)
+        return Plan(self, problem, in_parts(asked, *filter(None, parts)), predicted, schema=asked.schema)
 
     def _decided(self, problem: FitProblem) -> tuple[FitProblem, RidgePace, _Parts]:
         """The problem as rows are read, the pace of the rounds, and what is asked for."""
@@ -175,7 +170,9 @@ class RidgeSteps(Method):
         if parts.sketch is not None:
             directions = _directions(problem)
             asked = NoisedProducts(parts.sketch, geometry.rows(X), sources.fresh(), directions.shape[1])
-            geometry = _sketched(geometry, directions, asked, asked.noise)
+            # Two rounds of block power iteration; products are asked for in units of what is kept whole.
+            first = asked(directions / _kept(problem), 0)
+            geometry = with_sketch(geometry, asked(np.linalg.qr(first)[0], 1), asked.noise)
         model, scaled, y = _learner(problem), geometry.rows(X), targets.standard(y)
         size = X.shape[1] * model.outputs
         gradients = NoisedGradients(parts.steps, model, scaled, y, sources.fresh(), size)
@@ -223,13 +220,9 @@ def _parts(problem: FitProblem, settings: RidgeSettings, pace: RidgePace) -> _Pa
     mu, sketched = problem.mu, _shows(problem, settings)
     loss = {None: "Huber", 2: "logistic"}.get(problem.classes, "softmax")
     length = public_length(problem.schema)
-    centre = sums_over_all(
-        problem,
-        "products of rows with 1, for their centre",
-        1,
-        length if problem.classes is not None else math.hypot(length, 1.0),
-        mu * math.sqrt(settings.share_of_centre),
-    )
+    length = length if problem.classes is not None else math.hypot(length, 1.0)
+    query = "products of rows with 1, for their centre"
+    centre = sums_over_all(problem, query, 1, length, mu * math.sqrt(settings.share_of_centre))
     lengths = counts_spec(problem, "lengths of rows, counted", settings.share_of_lengths)
     sketch = None
     if sketched:
@@ -258,13 +251,6 @@ def _shows(problem: FitProblem, settings: RidgeSettings) -> bool:
     mu = problem.mu * math.sqrt(settings.share_of_sketch / _SKETCHES)
     noise = problem.clips * _kept(problem) / mu / problem.records
     return noise * (math.sqrt(columns) + math.sqrt(count)) / math.sqrt(count / columns) < _VISIBLE
-
-
-def _sketched(geometry: Geometry, directions: Array, asked: Callable[[Array, int], Array], noise: float) -> Geometry:
-    """Two rounds of block power iteration; products are asked for in units of what is kept whole."""
-    kept = min(1.0, _KEPT * math.sqrt(directions.shape[1] / directions.shape[0]))
-    first = asked(directions / kept, 0)
-    return with_sketch(geometry, asked(np.linalg.qr(first)[0], 1), noise)
 
 
 def _fit(
