@@ -14,7 +14,7 @@ from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, at_delta, theorem_named
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.training_canaries import check_planting, train_and_audit
-from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, exactly_computed
+from sordino.core.bound import NOT_COVERED, Certificate, Relation, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain
 from sordino.core.validate import InputError, one_of, refuse, whole_number
@@ -150,14 +150,12 @@ def chain_line(explanation: Explanation, model: Model) -> Certificate:
         return NOT_COVERED
     if plan.chain.rounding is not None:
         return exactly_computed(exact_average.COVERED if spec.view is View.AVERAGE else hidden.COVERED)
-    of_sums = [epsilon for bound, epsilon in explanation.bounds if _is_of_sums(bound)]
+    of_sums = [
+        found for bound, found in explanation.bounds if "noised-sums" in theorem_named(bound.theorem).scope.kinds
+    ]
     # No more above the epsilon that the release states than two ways of rounding up one number are apart.
     covered = bool(of_sums) and min(of_sums) <= explanation.epsilon * (1.0 + 1e-13)
     return exactly_computed(lattice.COVERED) if covered else NOT_COVERED
-
-
-def _is_of_sums(bound: Bound) -> bool:
-    return "noised-sums" in theorem_named(bound.theorem).scope.kinds
 
 
 NETWORK = "network"
@@ -167,13 +165,9 @@ BINS = 15
 
 @dataclass(frozen=True, eq=False)
 class FittedNetwork:
-    """A private network.
+    """A private network: its release, the released weights as a tree, all that the run gave, and its lower bound.
 
-    Attributes:
-        release: for `write_release`: averaged weights, spec, bound, and what was measured of it.
-        params: the released weights as a tree, the running average where there is one.
-        trained: everything else that the run gave, such as kept points.
-        audit: the lower bound of the same run; None where it had no canaries.
+    `params` are the running average where there is one; `audit` is None where the run had no canaries.
     """
 
     release: StoredRelease
@@ -343,14 +337,8 @@ def classification_quality(probabilities: np.ndarray, labels: np.ndarray) -> dic
     given, labels = np.asarray(probabilities, np.float64), np.asarray(labels)
     sure, right = given.max(axis=1), given.argmax(axis=1) == labels
     place = np.minimum((sure * BINS).astype(int), BINS - 1)
-    bins = [
-        {
-            "rows": int((place == one).sum()),
-            "sure": float(sure[place == one].mean()),
-            "right": float(right[place == one].mean()),
-        }
-        for one in np.unique(place)
-    ]
+    inside = [place == one for one in np.unique(place)]
+    bins = [{"rows": int(b.sum()), "sure": float(sure[b].mean()), "right": float(right[b].mean())} for b in inside]
     gap = sum(one["rows"] * abs(one["sure"] - one["right"]) for one in bins) / len(labels)
     chosen = np.maximum(given[np.arange(len(labels)), labels], 1e-12)
     return {

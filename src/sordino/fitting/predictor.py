@@ -1,7 +1,6 @@
 """A release of a fit, read back: its task, model, posterior, labels and units, and what it says about rows.
 
 A folder may say anything, so nothing is taken from it that was not looked at: each part is held against the others.
-Predictions are post-processing, so they cost nothing and need no budget.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +55,6 @@ class Predictor:
 
     @cached_property
     def task(self) -> Task:
-        """What the release was fitted for."""
         found = task_of(self.release.settings)
         if found is None:
             raise InputError("This release comes from `sordino.fit`; use `sordino.reopen(folder, model).summary()`.")
@@ -64,20 +62,17 @@ class Predictor:
 
     @cached_property
     def schema(self) -> Schema:
-        """The public schema that rows are read with."""
         if self.release.schema is None:
             raise InputError("This release has no schema. Encode the rows yourself.")
         return self.release.schema
 
     @cached_property
     def model(self) -> Model:
-        """The model the posterior is of."""
         if self.release.model is None:
             raise InputError("The model of this release is not registered.")
         if self.release.model.name not in self.task.families:
-            raise InputError(
-                f"Expected a model for {self.task.word}, got {self.release.model.name!r}; the release was changed."
-            )
+            name = self.release.model.name
+            raise InputError(f"Expected a model for {self.task.word}, got {name!r}; the release was changed.")
         return build_model(self.release.model)
 
     @property
@@ -116,7 +111,6 @@ class Predictor:
 
     @property
     def coefficient_law(self) -> CoefficientPosterior:
-        """The posterior, which a fit by bounded influence has."""
         return instance_of("the posterior", self.posterior, CoefficientPosterior)
 
     @cached_property
@@ -159,8 +153,6 @@ class Predictor:
         stated = self.release.settings.get("residual_exponent", 2.0)
         return unit_quantile(share, number("settings.residual_exponent", stated, Interval(MOST_PEAKED, FLATTEST)))
 
-    # Rows.
-
     def encode(self, X: object) -> Array:
         """Rows as the fit encoded them, ones where only a constant was learned; the target may be absent."""
         return self.task.encode(self, X)
@@ -182,8 +174,6 @@ class Predictor:
         """What rates of encoded rows are multiplied by."""
         found = self.task.exposures(self.schema, self.release.settings, features)
         return 1.0 if found is None else found
-
-    # Predictions.
 
     @cached_property
     def thetas(self) -> Array:
@@ -231,8 +221,7 @@ class Predictor:
     def interval(self, features: Array, level: float) -> tuple[Array, Array]:
         """Central intervals: of a new target in regression, of each class's probability in classification.
 
-        How often they hold is measured, and is often not the level: `coverage` says it. There is none of
-        probabilities where only a constant was learned: what is known then is a share, and nothing about a row.
+        How often they hold is measured, and is often not the level: `coverage` says it.
         """
         (tail, _), reason = tails(level), withheld(self.release)
         if reason is not None:
@@ -268,16 +257,10 @@ class Predictor:
         if not self.knows_means:
             raise InputError("Only releases of bounded influence have intervals of means.")
         law, known, new = self.coefficient_law, partial(self.task.outcomes, self), self.task.new_targets(self)
-        made = [
-            intervals_of_means(
-                (outcomes or known)(law.draws, block), np.asarray(law.weights), level, new, self.exposures(block)
-            )
-            for block in blocks(features, _ROWS_OF_ALL_DRAWS)
-        ]
+        ask, weights, parts = outcomes or known, np.asarray(law.weights), blocks(features, _ROWS_OF_ALL_DRAWS)
+        made = (intervals_of_means(ask(law.draws, X), weights, level, new, self.exposures(X)) for X in parts)
         sides = zip(*(vars(one).values() for one in made), strict=True)
         return MeanAndNew(*(np.concatenate(side) for side in sides if side[0] is not None))
-
-    # Coefficients.
 
     @property
     def table_units(self) -> tuple[tuple[str, ...], Array, Array]:

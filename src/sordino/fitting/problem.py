@@ -62,7 +62,6 @@ class FitProblem:
 
     @cached_property
     def features(self) -> int:
-        """Encoded columns, intercept included."""
         return len(self.schema.feature_names)
 
     @cached_property
@@ -106,10 +105,7 @@ def delta_cautions(records: int, delta: float, thing: str) -> tuple[str, ...]:
 
 @dataclass
 class Sources:
-    """Gives every part of a fit a source of its own, so that no noise is used twice.
-
-    `replayed` takes the place of both kinds: a fit that is recorded or replayed gets its sources from there.
-    """
+    """Gives every part of a fit a source of its own, so that no noise is used twice; `replayed` replaces both kinds."""
 
     seed: int | None
     replayed: Callable[[], Randomness] | None = None
@@ -131,7 +127,6 @@ class Sources:
             SecureRandomness()
 
     def fresh(self) -> Randomness:
-        """The next source."""
         if self.replayed is not None:
             return self.replayed()
         self._given += 1

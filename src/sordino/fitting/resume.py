@@ -1,11 +1,9 @@
 """Rounds of a fit on an engine that are kept on disk, so that a fit which was killed goes on where it was.
 
 A file holds what was answered so far, with its noise; marks of rows, by which changed ones are found; and the secret
-name of the run, under which the ledger charges it once. It is made before the debit and deleted when the release is
-written and named, and is its owner's alone, because marks are made of private rows. A question whose answer is kept is
-not asked again, and one that is not kept was never seen: so a fit releases each sum once however often it is killed,
-and one debit pays for it. The file goes with one plan, schema, engine, ledger and kind of noise. Of fits that resume
-from copies of it the first to end makes a release, because an entry of a ledger names one.
+name of the run, under which the ledger charges it once. It is made before the debit, deleted when the release is
+written and named, and its owner's alone. A question whose answer is kept is not asked again, and one that is not kept
+was never seen: so a fit releases each sum once however often it is killed, and one debit pays for it.
 """
 
 import hashlib
@@ -37,9 +35,8 @@ _FAR = 1e100
 class FitCheckpoint:
     """What a fit has done so far; written after every round.
 
-    `run` is a digest of what the fit is, `name` that of the run in the ledger and a secret; `answered` are noised sums
-    by the names of their mechanisms, `numbers` how many each of them has, `marks` those of every part's private rows;
-    `key` is the secret by which units were brought together, and `new` says whether the file was made now.
+    `run` is a digest of what the fit is, `answered` are noised sums by the names of their mechanisms, `numbers` how
+    many each of them has, `key` is the secret by which units were brought together; `new`: the file was made now.
     """
 
     path: Path
@@ -103,10 +100,8 @@ class FitCheckpoint:
     def refuse_finished(self, entry: Entry | None) -> None:
         """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""
         if entry is not None and entry.release is not None and not self.answered.keys() >= set(self.numbers):
-            raise InputError(
-                f"This fit is finished: entry {entry.sequence} names its release. Delete {str(self.path)!r} and "
-                "fit again."
-            )
+            finished = f"This fit is finished: entry {entry.sequence} names its release."
+            raise InputError(f"{finished} Delete {str(self.path)!r} and fit again.")
 
     def add(self, name: str, sums: Array) -> None:
         """Keep an answer before anybody sees it."""

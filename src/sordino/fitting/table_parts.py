@@ -63,7 +63,6 @@ class HowMany(NamedTuple):
     exponent: int = 0
 
     def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
-        """What these rows add."""
         return np.zeros(self.numbers, np.int64), self.exponent
 
 
@@ -71,8 +70,8 @@ class HowMany(NamedTuple):
 class TableInParts:
     """Parts of a private table that were looked at but not read, and the engine that will ask them.
 
-    `word` is what the engine is called, `columns` are those that are read, `whole_units` declares that no unit has rows
-    in two parts, `told` hears about progress, and `keep` is the file in which rounds are kept, if they are.
+    `word` is what the engine is called, `whole_units` declares that no unit has rows in two parts, and `keep` is the
+    file in which rounds are kept, if they are.
     """
 
     engine: Engine
@@ -112,9 +111,8 @@ class TableInParts:
     def _spread(self, schema: Schema) -> UnitSpread | None:
         if schema.unit is None or schema.unit_column is None or self.whole_units or len(self.parts) == 1:
             return None
-        buckets = buckets_for(
-            schema.records * schema.unit.most_records, len(self.parts) if self.engine.elsewhere else 1
-        )
+        parts = len(self.parts) if self.engine.elsewhere else 1
+        buckets = buckets_for(schema.records * schema.unit.most_records, parts)
         return UnitSpread(schema.unit_column, tuple(schema.missing_tokens), self.columns, buckets)
 
     def settings(self, schema: Schema) -> dict[str, object]:
@@ -135,10 +133,7 @@ def table_in_parts(
     told: Progress = ignore_progress,
     keep: object = None,
 ) -> TableInParts:
-    """Look at names and types of all parts and connect to the engine; no row is read and nothing debited.
-
-    With `only`, these columns are read, and others need not be there.
-    """
+    """Look at names and types of all parts, or of the columns in `only`, and connect to the engine; reads no row."""
     parts = parts_of(schema.source(source))
     columns = check_parts(schema, parts, only)
     if schema.unit_column is not None:

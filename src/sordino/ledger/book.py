@@ -48,14 +48,9 @@ def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
 class Entry:
     """A debit: the run as SPEC.json, its bound with certificates as JSON, and the software that computed it.
 
-    Attributes:
-        sequence: 1, 2, 3, ...; the order of debits. Times are informational, clocks may go backwards.
-        epsilon: epsilon of this release alone, at the budget's delta; infinite when it has none.
-        charge: the dominating curve that was debited.
-        digest: of the entry and all before it, keyed with the ledger's own key; ties a release to its debit.
-        release: SHA-256 of the release.json that was made on it; None where none was named.
-        run: the secret name of the run that it pays for, of a run that can be resumed; None of others.
-        place: where its record begins in the log.
+    `epsilon` is that of this release alone, at the budget's delta, infinite when it has none; `digest` that of the
+    entry and all before it, keyed with the ledger's own key. `release` is the SHA-256 of the release.json that was made
+    on it, `run` the secret name of a run that can be resumed, and `place` is where its record begins in the log.
     """
 
     sequence: int

@@ -136,14 +136,8 @@ DEFAULT_RESERVE = 0.1
 class Budget:
     """The total privacy loss everything released from one dataset may have.
 
-    Attributes:
-        dataset: the name of the dataset, as people declare it; never computed from rows.
-        relation: which datasets are neighbours; there is no default.
-        epsilon: total epsilon > 0.
-        delta: total delta in (0, 1).
-        reserve: share of delta kept for releases that may fail outright with some probability (approximate,
-            total-variation and truncated loss-distribution guarantees). Fixed at opening: see docs/reference/ledger.md.
-        unit: whom the budget protects: one record, or all records of a unit.
+    The name of the dataset is never computed from rows. `reserve` is the share of delta kept for releases that may fail
+    outright with some probability (approximate, total-variation and truncated loss-distribution guarantees).
     """
 
     dataset: str

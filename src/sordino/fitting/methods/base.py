@@ -24,9 +24,8 @@ from sordino.models.base import Model
 class Plan:
     """A run decided from public knowledge alone: its spec is certified, debited and then run.
 
-    `predicted` is the expected error over that of the best constant, by a formula: 1 where nothing would be learned.
-    `cautions` are sentences that the release carries and its reader sees first. `schema` is what rows are read with,
-    in the fit and in predictions, where that is not the declared one.
+    `predicted` is the expected error over that of the best constant: 1 where nothing would be learned. `cautions` are
+    what the reader of the release sees first. `schema` is what rows are read with, where that is not the declared one.
     """
 
     method: "Method"
@@ -256,11 +255,7 @@ def beats_constant(plan: Plan) -> bool:
 
 
 def enough_epsilon(methods: Sequence[Method], problem: FitProblem) -> float | None:
-    """About the least epsilon at which a method would beat a constant, rounded up; None if there is none up to 100.
-
-    The search begins at 0.001: no epsilon below that is worth a recommendation. Like every plan it looks at the
-    declaration only.
-    """
+    """About the least epsilon, from 0.001 to 100, at which a method would beat a constant, rounded up; None if none."""
 
     def enough(logarithm: float) -> bool:
         asked = replace(problem, epsilon=math.exp(logarithm))
@@ -282,9 +277,7 @@ def enough_epsilon(methods: Sequence[Method], problem: FitProblem) -> float | No
 def choose(problem: FitProblem, name: str) -> Plan:
     """The plan of a fit; looks at no row.
 
-    Raises:
-        InputError: for a method that the schema does not allow; and with "auto" where the declared numbers say that
-            nothing but a constant could be learned, which "auto-or-constant" does.
+    With "auto" a fit is refused where the declared numbers say that nothing but a constant could be learned.
     """
     applying = methods_of(problem.task)
     if name not in (AUTO, AUTO_OR_CONSTANT):
@@ -333,14 +326,11 @@ def _refuse_or_fall_back(problem: FitProblem, plans: list[Plan], name: str) -> P
     """The plan of a constant with a warning, or a refusal."""
     constant = methods_of(problem.task).get(FALLBACK)
     usable, best = constant is not None and constant.why_not(problem) is None, min(plans, key=_preference)
+    error = f"have {best.predicted:.0%} of the error of a constant"
+    would = "know coefficients to no better than half their prior" if best.method.intervals_hold else error
     sentence = (
         f"epsilon {problem.epsilon:g} is too small for {_counted(problem.records, problem.unit)} and "
-        f"{_counted(problem.features, 'encoded column')}: method {best.method.name!r} would "
-        + (
-            "know coefficients to no better than half their prior"
-            if best.method.intervals_hold
-            else f"have {best.predicted:.0%} of the error of a constant"
-        )
+        f"{_counted(problem.features, 'encoded column')}: method {best.method.name!r} would {would}"
     )
     enough = enough_epsilon([plan.method for plan in plans], problem)
     advice = (
@@ -349,14 +339,10 @@ def _refuse_or_fall_back(problem: FitProblem, plans: list[Plan], name: str) -> P
         else f"about epsilon {enough:g} would be enough, or fewer columns, or more {problem.unit}s"
     )
     if name == AUTO and (usable or any(plan.method.intervals_hold for plan in plans)):
-        instead = (
-            f"; method {AUTO_OR_CONSTANT!r} (--or-constant) would learn a constant and nothing about any column"
-            if usable
-            else ""
-        )
+        instead = f"; method {AUTO_OR_CONSTANT!r} (--or-constant) would learn a constant and nothing about any column"
         raise InputError(
             f"The budget is too small to learn from: {sentence}; {advice}. Nothing was read and nothing was "
-            f"spent{instead}."
+            f"spent{instead if usable else ''}."
         )
     rest = "so only the best constant is learned" if usable else "so expect little of it"
     caution = f"{sentence}, {rest}; {advice}."

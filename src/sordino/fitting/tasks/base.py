@@ -1,8 +1,7 @@
 """What can be learned: a task declares its settings, its target, its model, what it predicts, and its words.
 
-Every file of this folder is found by itself. The command line, estimators, summaries, reports and methods read the
-tasks there, so none of them names one. The files load no JAX: an import of an estimator, or of the command line, reads
-them.
+Every file of this folder is found by itself, and nothing else names a task. The files load no JAX: an import of an
+estimator, or of the command line, reads them.
 """
 
 import math

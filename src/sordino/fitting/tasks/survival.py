@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # How many time bins hazards may have.
 MOST_BINS = Interval(2, 64)
+_BINS_HELP = "Cox only: how many equal time bins, or edges such as 0,1,2,4; absent: 4."
 # Rows at a time where every draw has a chance for each row.
 _ROWS = 256
 
@@ -69,13 +70,7 @@ class Survival(Task):
     families = ("poisson",)
     options = (
         TaskOption("time", column_name, help="Cox only: the column of times; the target says if it happened."),
-        TaskOption(
-            "bins",
-            _bins,
-            4,
-            "Cox only: how many equal time bins, or edges such as 0,1,2,4; absent: 4.",
-            read=_bins_of_words,
-        ),
+        TaskOption("bins", _bins, 4, _BINS_HELP, read=_bins_of_words),
         EFFECT_SCALE,
     )
     outcome = "chance of the event"
@@ -87,10 +82,8 @@ class Survival(Task):
     def check_target(self, name: str, kind: "ColumnKind") -> None:
         super().check_target(name, kind)
         if kind.word != "boolean" and (not is_number(kind) or (kind.low, kind.high) != (0.0, 1.0)):
-            raise InputError(
-                "The target must say whether the event happened: yes or no, or a number from 0 to 1. Declare it as "
-                "boolean."
-            )
+            wanted = "yes or no, or a number from 0 to 1. Declare it as boolean."
+            raise InputError(f"The target must say whether the event happened: {wanted}")
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         return NamedModel("poisson", (("rate_cap", 1.0), ("count_cap", 1.0)))  # events in bins are counts with exposure
@@ -122,7 +115,6 @@ class Survival(Task):
         return {"time": settings["time"], "bins": self.times(schema, settings).edges.tolist()}
 
     def edges(self, settings: Mapping[str, object]) -> Array:
-        """A file may say anything, so they are looked at."""
         stated = settings.get("bins")
         numbers = isinstance(stated, list | tuple) and all(type(edge) in (int, float) for edge in stated)
         edges = np.array(stated if numbers else [], np.float64)

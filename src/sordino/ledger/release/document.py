@@ -157,26 +157,13 @@ def protection_of(spec: Spec, schema: Schema | None, bound: Bound | None, delta:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredRelease:
-    """A release as a folder holds it.
+    """A release as a folder holds it: the spec that ran, its tightest bound at `delta`, and the released arrays.
 
-    Attributes:
-        kind: what the arrays are, such as last-iterate; says how to read them.
-        spec: the run.
-        bound: its tightest bound, with every certificate it depends on and a line about floating point.
-        delta: at which the bounds were compared.
-        private: whether its randomness was secret; otherwise the release is for trying things out.
-        arrays: the released numbers.
-        settings: public facts that the kind needs to read its arrays.
-        model: the registered model, if it is one.
-        schema: the public schema of the table it was fitted to, if there was one.
-        answers: what every theorem said, as `certify --json` prints it.
-        ledger: dataset, number and digest of the entry that was debited, if one was.
-        cautions: what a reader must know first, such as that only a constant was learned; said before a row was read.
-        preprocessing: `BY_SCHEMA` where named columns were read through the schema; `CALLERS_WORD` where arrays were
-            given, because then nobody but the caller knows what was learned from private rows on the way.
-        stated_epsilon: what the folder's headline says; None where it was not read from one.
-        digest: SHA-256 of the folder's release.json, which holds that of the arrays; None likewise.
-        document: the folder's release.json as it was read; None likewise.
+    `kind` says what the arrays are, `settings` are the public facts that are needed to read them; `private` is false
+    where the randomness was not secret. `answers` are what every theorem said, `ledger` names the debited entry, and
+    `cautions` are what a reader must know first. `preprocessing` is `CALLERS_WORD` where arrays were given: nobody but
+    the caller knows what was learned from private rows on the way. `stated_epsilon`, `digest` (SHA-256 of release.json)
+    and `document` are those of the folder that it was read from, if it was.
     """
 
     kind: str
@@ -212,7 +199,6 @@ class StoredRelease:
 
     @property
     def protected(self) -> Protection:
-        """Whom it protects: one record, or all records of a unit."""
         return protection_of(self.spec, self.schema, self.bound, self.delta)
 
 
