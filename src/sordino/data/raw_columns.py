@@ -126,8 +126,7 @@ class Unreadable(Exception):
 class Column(ABC):
     """A column of raw values, which the schema says how to read: as numbers, as words of a list, or as days.
 
-    Every cell is read by itself. One that cannot be read as asked is no number, no day, or a word that nobody declared.
-    Only the type of a stored column, which is public, makes a reading `Unreadable`.
+    Every cell is read by itself. Only the type of a stored column, which is public, makes a reading `Unreadable`.
     """
 
     @property
@@ -178,8 +177,7 @@ class Column(ABC):
 class StoredColumn(Column):
     """A column with a type: one Arrow array, made by `stored`. A null is missing, and so is NaN.
 
-    Every cell of a CSV file arrives as text, whose decimal mark is declared. Types that no kind reads, such as times,
-    bytes and lists, are harmless until a schema names them.
+    Types that no kind reads, such as times, bytes and lists, are harmless until a schema names them.
     """
 
     values: Any

@@ -188,9 +188,7 @@ def new_schema_template(
     """A schema with every decision left open; reads nothing but names, so it is safe on private files.
 
     Columns are declared as numbers unless `kinds` says category or boolean. `read_schema` refuses the result until
-    each null is replaced: bounds, categories and the number of records must come from public knowledge. `unit` names
-    the column that identifies the unit; `records` then is the number of units. `file` says how a CSV file is
-    written.
+    each null is replaced. `unit` names the column that identifies the unit; `file` says how a CSV file is written.
     """
     names = unique_names(columns)
     if len(names) > MOST_DECLARED:

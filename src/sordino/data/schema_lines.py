@@ -304,9 +304,8 @@ def _features(known: Mapping[str, ColumnKind], term: tuple[str, ...]) -> list[Fe
         if not words:
             raise InputError(f"The product {name!r} needs at least two words.")
         factors.append([Factor(column=name, kind=kind, word=word) for word in words])
-    called = {
-        part: part.column if part.word is None else f"{part.column}={part.word}" for one in factors for part in one
-    }
+    named = ((part, part.word) for one in factors for part in one)
+    called = {part: part.column if word is None else f"{part.column}={word}" for part, word in named}
     return [Feature(":".join(called[part] for part in parts), Interaction(parts)) for parts in product(*factors)]
 
 

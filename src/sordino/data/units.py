@@ -63,8 +63,7 @@ class DeclaredUnit(Section):
 class UnitGroups(NamedTuple):
     """The unit of each record that is used, numbered from 0, and the places of these records in the table.
 
-    `largest` is the most records a unit has in the table, `cut` how many units have more than are used, and `missing`
-    how many records have no value; these three are NON-PRIVATE.
+    The most records of a unit, how many units are cut and how many records miss a value are NON-PRIVATE.
     """
 
     units: NDArray[np.intp]

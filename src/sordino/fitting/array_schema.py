@@ -217,8 +217,8 @@ class NotNumbers(InputError, TypeError):
 class Bare:
     """Something like an array whose type was looked at and whose cells were not.
 
-    `kind` is numpy's letter for its type, "O" where cells may be anything. `read` gives the cells as float64, NaN where
-    one is no number, `cells` gives them as they are, and `labels` one by one, as Python values; all read private rows.
+    `kind` is numpy's letter for its type, "O" where cells may be anything. `read` gives the cells as float64, `cells`
+    as they are, and `labels` one by one, as Python values; all read private rows.
     """
 
     name: str

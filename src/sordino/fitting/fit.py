@@ -217,11 +217,10 @@ def fit_table(
 ) -> StoredRelease:
     """Fit one of the `MODELS` to a table, the target a column of it, as an estimator does and without scikit-learn.
 
-    `settings` are the options of its task, such as the components of a mixture. With an `engine`, such as
-    "streamed" or "dask://HOST:PORT", the table is never read whole; `whole_units` declares that no unit has rows in two
-    of its parts, and `told` receives how many parts have answered in each round. `keep` is a file that holds the
-    rounds that were answered, until `store` has written the release: the same call after a stop resumes from there, for
-    the same debit.
+    `settings` are the options of its task. With an `engine`, such as "streamed" or "dask://HOST:PORT", the table is
+    never read whole; `whole_units` declares that no unit has rows in two of its parts, and `told` receives how many
+    parts have answered in each round. `keep` is a file that holds the rounds that were answered: the same call after a
+    stop resumes from there, for the same debit.
     """
     task, fixed = MODELS[one_of("model", model, MODELS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))

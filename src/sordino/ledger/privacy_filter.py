@@ -184,10 +184,7 @@ _largest_mu = lru_cache(maxsize=64)(gaussian.largest_mu)
 
 @dataclass(frozen=True)
 class PrivacyFilter:
-    """Accepts while squared mus or Rényi curves stay within their part of delta, or one release within all of it.
-
-    Its JSON form is stored in the ledger, so that later versions cannot move the goalposts.
-    """
+    """Accepts while squared mus or Rényi curves stay within their part of delta, or one release within all of it."""
 
     citation: ClassVar[Citation] = Citation("smith2022fully", "the filter for Gaussian DP; Rényi curves beside it")
     epsilon: float
@@ -207,7 +204,6 @@ class PrivacyFilter:
 
     @classmethod
     def opened(cls, budget: Budget) -> Self:
-        """The filter of a new budget."""
         loss, failure = budget.loss_delta, budget.failure_delta
         while Fraction(loss) + Fraction(failure) > Fraction(budget.delta):
             loss = down(loss)
@@ -229,7 +225,6 @@ class PrivacyFilter:
         return cls(**values, shares=OrderShares(tuple(data["orders"]), tuple(data["shares"])))
 
     def charge(self, guarantee: Guarantee) -> Charge:
-        """What a release with this guarantee costs."""
         values, failure = renyi_on(guarantee, self.shares.orders)
         above = dominating_gaussian(guarantee)
         if above is None:
@@ -311,7 +306,6 @@ class PrivacyFilter:
         return total.amounts[0] if of_gaussians else None
 
     def largest_mu(self, total: Charge) -> float:
-        """The largest Gaussian release that still fits."""
         mu, step = math.sqrt(max(0.0, self.room(total))), 1e-15
         # Rounding may have made it a little too large.
         while mu > 0 and not self.fits(self.total([total, self.charge(GaussianDP(mu))])):
@@ -319,10 +313,7 @@ class PrivacyFilter:
         return mu
 
     def used(self, total: Charge) -> float:
-        """The share of the budget that is gone: of the loss, or of what may fail, whichever is larger; above 1 if over.
-
-        Compares guarantees of one and the same release: the one to debit leaves most for others.
-        """
+        """The share of the budget that is gone: of the loss or of what may fail, whichever is larger; above 1 if over."""
         whole = self.room(self.total([]))
         loss = 1 - max(0.0, self.room(total)) / whole if whole > 0 else 1.0
         if not total.failure:

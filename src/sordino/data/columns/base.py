@@ -28,11 +28,10 @@ RawValue = float | str | bool
 
 @dataclass(frozen=True)
 class MissingRule:
-    """What happens to a missing value, declared per column and never decided by looking at the rows.
+    """What happens to a missing value, or to a cell that the kind cannot read: declared, never decided by the rows.
 
-    ``refuse`` stops; ``value`` uses a declared constant; ``indicator`` encodes 0 and sets a column of its own. A cell
-    that the kind cannot read counts as missing. Whether a ``refuse`` rule stops is visible to its user
-    and is not covered by any guarantee; the other two rules treat every record alike and never stop.
+    ``refuse`` stops, which is visible and covered by no guarantee; ``value`` uses a declared constant; ``indicator``
+    encodes 0 and sets a column of its own.
     """
 
     rule: str
@@ -45,7 +44,6 @@ class MissingRule:
 
     @property
     def adds_indicator(self) -> bool:
-        """Whether the encoding gets one more column that says "missing"."""
         return self.rule == "indicator"
 
     def check(self, name: str, missing: NDArray[np.bool_], domain: str = "a value", hint: str = "") -> None:
@@ -133,7 +131,6 @@ class ColumnKind(Section, ABC):
         return None
 
     def feature_names(self, name: str) -> tuple[str, ...]:
-        """Names of the encoded columns of the block."""
         return (name, f"{name} is missing") if self.missing.adds_indicator else (name,)
 
     @property
@@ -148,7 +145,6 @@ class ColumnKind(Section, ABC):
 
     @property
     def classes(self) -> int | None:
-        """Number of classes of a target, or None for a number."""
         return None if self.labels is None else len(self.labels)
 
     @property

@@ -58,7 +58,6 @@ class Factor(Section):
 
     @property
     def half(self) -> float:
-        """The largest size of a factor."""
         return (self.kind.high - self.kind.low) / 2.0 if isinstance(self.kind, Measurement) else 1.0
 
     def factor(self, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
@@ -119,7 +118,6 @@ class Interaction(Measurement):
 
     @property
     def low(self) -> float:  # type: ignore[override]
-        """The smallest one; 0 where no part is a number."""
         return -self.high if any(isinstance(part.kind, Measurement) for part in self.of) else 0.0
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:

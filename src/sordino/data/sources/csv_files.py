@@ -143,9 +143,8 @@ class CsvPart(FilePart):
             for batch in arrow("csv").open_csv(text, *_options(header, columns)):
                 yield Table({name: stored(batch.column(name), self.dialect.decimal) for name in columns})
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise_alone(  # alone: Arrow's error quotes a row
-                InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
-            )
+            # Alone, because Arrow's error quotes a row.
+            raise_alone(InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}."))
 
     def check_rows(self) -> None:
         """Every row has the cells of the header, and every quote is closed: an open one swallows other rows."""
@@ -176,9 +175,8 @@ def _header(file: Path, dialect: Dialect) -> _Header:
     if not names:
         raise InputError(f"The first line of {str(file)!r} is blank. Add a header with column names.")
     if all(parsed_number(name.strip()) is not None for name in names):
-        raise InputError(
-            f"The first line of {str(file)!r} has only numbers, like a record. Add a header with column names."
-        )
+        numbers = "has only numbers, like a record. Add a header with column names."
+        raise InputError(f"The first line of {str(file)!r} {numbers}")
     return _Header(file, unique_names(names), delimiter, encoding, packed, more)
 
 

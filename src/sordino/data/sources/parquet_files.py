@@ -1,8 +1,7 @@
 """Parquet and Arrow (Feather) files in: one file, a folder, a partitioned dataset, or a pattern.
 
-Folders such as ``year=2024`` say a column of all rows below them, as Hive and Spark write it. Hidden files and those
-that begin with an underscore are notes of the writer. Every file is a part; one of many row groups is
-several, so that all cores have work. A file that would expand more than a thousandfold is taken for a bomb.
+Folders such as ``year=2024`` say a column of all rows below them. Hidden files and those that begin with an underscore
+are skipped. Every file is a part; one of many row groups is several, so that all cores have work.
 """
 
 import os
@@ -42,13 +41,8 @@ def opened_parquet(path: str | Path) -> Any:
         footer = parquet.read_metadata(handle)
         columns = [footer.schema.column(place) for place in range(len(footer.schema))]
         check_expansion(repr(str(path)), _promised(footer), file.stat().st_size)
-        texts = [
-            column.name
-            for column in columns
-            if column.physical_type == "BYTE_ARRAY"
-            and column.logical_type.type != "DECIMAL"
-            and column.path == column.name
-        ]
+        flat = [column for column in columns if column.physical_type == "BYTE_ARRAY" and column.path == column.name]
+        texts = [column.name for column in flat if column.logical_type.type != "DECIMAL"]
         return parquet.ParquetFile(handle, metadata=footer, read_dictionary=texts, pre_buffer=False)
     except InputError:
         raise

@@ -222,10 +222,7 @@ class BoundedInfluence(Method):
     def run_sums(
         self, plan: InfluencePlan, total: Total, sources: Sources, declared: int | None = None, kept: Kept | None = None
     ) -> Outcome:
-        """Learn from sums over rows, wherever they are added up; `declared` units, where weights change the plan's.
-
-        What is `kept` of rounds before is not asked again.
-        """
+        """Learn from sums over rows, of `declared` units where weights change that; what is `kept` is not asked."""
         problem, columns, made = plan.problem, plan.columns, plan.made
         found = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
         draws, weights = found.in_table_units()  # the engine's table are the encoded columns
@@ -261,10 +258,7 @@ def _sizes(problem: FitProblem) -> tuple[int, int]:
 def given_rows(
     problem: FitProblem, columns: PublicColumns, X: Array, y: Array, units: NDArray[np.intp] | None
 ) -> Given:
-    """Encoded rows as the engine takes them; each from its own row alone.
-
-    Of survival, every record is there once for each time bin, and its rows are one unit of the sums.
-    """
+    """Encoded rows as the engine takes them, each from its own row alone; of survival one for each time bin."""
     task, y = problem.task, problem.task.engine_targets(problem.schema, y)
     watched = task.times(problem.schema, problem.settings)
     if watched is not None:

@@ -151,10 +151,7 @@ def sums_options(problem: FitProblem, settings: NaturalSettings, length: float) 
 
 
 def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Spec]:
-    """Everything that is asked, in order: products twice, then sizes and steps by stages, and sizes in the end.
-
-    Of classes, how many records each has is asked once, before the steps.
-    """
+    """All that is asked, in order: products twice, counts of classes or sizes before steps, and sizes in the end."""
     for _ in range(2):
         noise = multiplier(problem.mu * math.sqrt(settings.whitening / 2))
         options = sums_options(problem, settings, 1.0)

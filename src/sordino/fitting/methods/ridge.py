@@ -1,8 +1,7 @@
 """Regression by ridge steps: a noised centre, lengths of rows, a sketch where it shows anything, then gradients.
 
 For small tables, and for hundreds of columns, where sums of all products of columns are mostly noise. Classes have the
-logistic or softmax loss; numbers Huber's, of targets standardised by their noised mean and mean square. Effects are
-drawn to 0 by a normal prior, and the pace of the rounds follows from the budget of a coefficient.
+logistic or softmax loss; numbers Huber's, of targets standardised by their noised mean and mean square.
 """
 
 import math
@@ -70,10 +69,7 @@ _LEAST_SPREAD, _LEAST_LEFT = 0.02, 0.05
 
 
 class RidgePace(NamedTuple):
-    """How the rounds are spent: their number, the share of them averaged, and the clip in lengths of typical rows.
-
-    `least` is the budget of a coefficient from which on a pace is taken.
-    """
+    """From a `least` budget of a coefficient on: rounds, share averaged, and the clip in lengths of typical rows."""
 
     least: float
     rounds: int
@@ -82,10 +78,7 @@ class RidgePace(NamedTuple):
 
 
 class RidgeSettings(NamedTuple):
-    """Shares of the budget, deviations of effects and of scores, the slope of the loss, and paces to take.
-
-    They were tuned on drawn tables (`bench/tune_ridge.py`).
-    """
+    """Shares of the budget, deviations of effects and scores, slope of the loss, and paces, tuned on drawn tables."""
 
     share_of_centre: float = 0.07
     share_of_lengths: float = 0.02

@@ -38,8 +38,7 @@ class TaskOption:
     """A public setting of a task, under the name of its keyword and of its option on the command line.
 
     `check` gives the value that a keyword and what was given for it stand for, and refuses others. The command line
-    has the option where it has `help`; its words are of a `kind`, of a flag bool, and `read` gives their value where it
-    is another.
+    has the option where it has `help`; its words are of a `kind`, or `read` gives their value.
     """
 
     name: str
@@ -149,8 +148,6 @@ class Task(ABC):
     def __repr__(self) -> str:
         return f"<task {self.word}>"
 
-    # What is declared.
-
     def settings(self, **given: Any) -> dict[str, object]:
         """Every public setting by its name, checked."""
         known = {option.name: option for option in self.options}
@@ -187,8 +184,6 @@ class Task(ABC):
     @abstractmethod
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         """The model in words; the variance of residuals matters to numbers only."""
-
-    # What methods ask.
 
     def gradient_clip(self, problem: "FitProblem") -> float:
         """The length at which a record's gradient is clipped, by methods that follow gradients of the model."""

@@ -1,7 +1,6 @@
 """What the numbers of a fit do not say by themselves: how often its intervals hold, and that it may be a constant only.
 
-A level is what an interval aims at. What was measured on drawn tables with known coefficients is often something else,
-so no interval is shown without the range of measured rates, and none where nothing was measured.
+No interval is shown without the range of rates that were measured on drawn tables, and none where nothing was measured.
 `bench/interval_coverage.py` draws the tables and writes the file that is read here.
 """
 
