@@ -313,7 +313,7 @@ class PrivacyFilter:
         return mu
 
     def used(self, total: Charge) -> float:
-        """The share of the budget that is gone, of the loss or of what may fail, the larger of the two; above 1 if over."""
+        """The share of the budget that is gone: of loss or of failure, whichever is larger; above 1 if over."""
         whole = self.room(self.total([]))
         loss = 1 - max(0.0, self.room(total)) / whole if whole > 0 else 1.0
         if not total.failure:
