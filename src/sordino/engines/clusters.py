@@ -1,7 +1,6 @@
 """Clusters: the parts of a table are read by workers of Dask or executors of Spark, next to the data.
 
-Both run a task again whose worker was lost, and Spark may run twins of slow ones. The answer is the same whole numbers,
-names its part, and is counted once. Dask needs ``sordino[cluster]``; Spark needs ``sordino[spark]`` and a Java runtime.
+Dask needs ``sordino[cluster]``; Spark needs ``sordino[spark]`` and a Java runtime.
 """
 
 import os
@@ -10,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -69,7 +69,10 @@ class DaskCluster(Engine):
     def _submit(self, task: str, function: Any, *arguments: Any) -> Any:
         """One task under a name of its own; a client whose scheduler is gone refuses to send it."""
         try:
-            given = [self._client.compute(one) if _is_delayed(one) else one for one in arguments]
+            given = [
+                self._client.compute(one) if type(one).__module__.startswith("dask.delayed") else one
+                for one in arguments
+            ]
             return self._client.submit(function, *given, key=task, pure=False)
         except Exception as error:
             raise _gone(error) from None
@@ -109,7 +112,9 @@ class DaskCluster(Engine):
         divided = [self._submit(f"{run}-part-{place}", _divided, spread, part) for place, part in enumerate(parts)]
         buckets = []
         for bucket in range(spread.buckets):
-            pieces = [self._submit(f"{run}-{place}-{bucket}", _piece, one, bucket) for place, one in enumerate(divided)]
+            pieces = [
+                self._submit(f"{run}-{place}-{bucket}", getitem, one, bucket) for place, one in enumerate(divided)
+            ]
             buckets.append(self._submit(f"{run}-bucket-{bucket}", _bucket, pieces))
         self._kept = buckets
         return [ClusterBucket(place, spread.columns, future) for place, future in enumerate(buckets)]
@@ -125,10 +130,6 @@ def _divided(spread: UnitSpread, part: TablePart) -> list[list[Table]]:
     """For each bucket the pieces of a part's tables."""
     pieces = [spread.divided(table) for table in part.tables(spread.columns)]
     return [[divided[bucket] for divided in pieces] for bucket in range(spread.buckets)]
-
-
-def _piece(divided: list[list[Table]], bucket: int) -> list[Table]:
-    return divided[bucket]
 
 
 def _bucket(pieces: list[list[Table]]) -> list[Table]:
@@ -157,10 +158,6 @@ def _of_bucket(work: Work, rows: list[Table], place: int, key: str) -> PartAnswe
 
 def _of_frame(work: Work, frame: Any, empty: Any, place: int, key: str) -> PartAnswer:
     return _of_part(work, DaskPart(frame, empty, place), key)
-
-
-def _is_delayed(given: Any) -> bool:
-    return type(given).__module__.startswith("dask.delayed")
 
 
 def _gone(error: Exception) -> InputError:
@@ -229,18 +226,14 @@ class SparkCluster(Engine):
                 yield work.answer(part, key)
         yield from self._here.answers(work, {key: part for key, part in parts.items() if isinstance(part, UnitBucket)})
         files = {key: part for key, part in parts.items() if not isinstance(part, SparkRows | UnitBucket)}
-        if files:
-            yield from self._of_files(work, files)
-
-    def _of_files(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
-        frame = self._keys(list(parts))
 
         def there(batches: Any) -> Any:
             for batch in batches:
                 for key in batch.column("key").to_pylist():
-                    yield _told(lambda key=key: work.answer(parts[key], key))
+                    yield _told(lambda key=key: work.answer(files[key], key))
 
-        yield from self._collected(frame, there)
+        if files:
+            yield from self._collected(self._keys(list(files)), there)
 
     def _keys(self, keys: list[str]) -> Any:
         """A frame with one partition for each key."""
@@ -324,10 +317,10 @@ def own_session(master: str) -> Any:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 on the path
     builder = needed("pyspark.sql", "spark").SparkSession.builder.master(master).appName("sordino")
     settings = {f"spark.executorEnv.{name}": value for name, value in WORKERS_OWN.items()}
-    settings |= {"spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16)}
+    settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(2**16)
     if master.startswith("local"):  # else Spark listens on every interface and obeys any client
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-        settings |= {"spark.authenticate": "true"}
+        place = dict.fromkeys(("spark.driver.bindAddress", "spark.driver.host"), "127.0.0.1")
+        settings |= place | {"spark.authenticate": "true"}
     for name, value in settings.items():
         builder = builder.config(name, value)
     return started(builder)

@@ -2,13 +2,10 @@
 
     s <- s + gain (decode(sum of clipped messages + noise) - count s / N),   theta = theta_0 + s
 
-s is the sum of all messages, N times the average one; the gain is gamma / N, with the damping gamma that the spec's
-options state. Noise enters the sum before the gain multiplies it, so no step can have the noise of another gamma.
-Sequential runs are batches of one. Additions to s are compensated (Kahan), because one step is far smaller than s.
-
-Messages are clipped, summed and noised in coordinates, of which there are two kinds. Both use the record once, inside
-`parts`, and the kernel bounds what it contributes. `decode` sees only the noised sum and the cavity, a function of
-released values, so it is post-processing.
+s is the sum of all messages; the gain is gamma / N, with the damping gamma that the spec's options state. Sequential
+runs are batches of one. Additions to s are compensated (Kahan), because one step is far smaller than s. Both kinds of
+coordinates use the record once, inside `parts`, and the kernel bounds what it contributes. `decode` sees only the
+noised sum and the cavity, a function of released values, so it is post-processing.
 """
 
 from abc import ABC, abstractmethod
@@ -121,11 +118,13 @@ class Repair(ABC):
     def __call__(self, family: GaussianFamily, theta: Array, before: Array) -> Repaired:
         """Repair `theta`; `before` is the vector of the round before, which needs none."""
         parts = family.unpack(theta)
-        gamma, low_gammas = self._gammas(family, parts.gamma)
+        excess, rate = parts.gamma[: family.gammas], -parts.gamma[family.gammas :]
+        low_gammas = jnp.sum(excess < _SMALLEST_SHAPE_EXCESS) + jnp.sum(rate < _SMALLEST_RATE)
+        fixed = [jnp.maximum(excess, _SMALLEST_SHAPE_EXCESS), -jnp.maximum(rate, _SMALLEST_RATE)]
+        gamma = jnp.concatenate(fixed)
         if isinstance(family, BlockGaussian):
             values, vectors = jnp.linalg.eigh(parts.precision)
-            fixed = self._values(values)
-            rebuilt = jnp.einsum("bij,bj,bkj->bik", vectors, fixed, vectors)
+            rebuilt = jnp.einsum("bij,bj,bkj->bik", vectors, self._values(values), vectors)
             precision = jnp.where(jnp.any(values < self.floor, axis=1)[:, None, None], rebuilt, parts.precision)
             low = jnp.sum(values < self.floor)
         else:
@@ -146,13 +145,6 @@ class Repair(ABC):
     def _chosen(self, repaired: Repaired, theta: Array, before: Array) -> Repaired:
         # Where nothing was low nothing changes, not even in the last bit.
         return Repaired(jnp.where(repaired.number > 0, repaired.theta, theta), repaired.number)
-
-    def _gammas(self, family: GaussianFamily, gamma: Array) -> tuple[Array, Array]:
-        half = family.gammas
-        excess, rate = gamma[:half], -gamma[half:]
-        low = jnp.sum(excess < _SMALLEST_SHAPE_EXCESS) + jnp.sum(rate < _SMALLEST_RATE)
-        fixed = [jnp.maximum(excess, _SMALLEST_SHAPE_EXCESS), -jnp.maximum(rate, _SMALLEST_RATE)]
-        return jnp.concatenate(fixed), low
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,7 @@
 """Secure randomness: ChaCha20 on the device (RFC 8439, section 2.3), Gaussians from its words, sources and keys.
 
-ChaCha20 is a keystream that is secret as long as its key is: whole numbers of 32 bits, additions, exclusive ors and
-rotations, so the same bits on every machine.
-
-The keys of a pure chain are JAX keys whose type says whether anyone could know the noise drawn from them. A
-key of `jax.random.key(seed)` is known to anyone who knows the seed. A `secure_key` has 256 bits of the operating
-system's entropy, and ChaCha20 behind every split, fold and draw. Both are ordinary JAX keys: `jax.random.split`,
-`fold_in`, `vmap` and `scan` take them. The type survives tracing: a compiled chain knows which kind it was given.
+The keys of a pure chain are JAX keys whose type says whether anyone could know the noise drawn from them. It survives
+tracing: a compiled chain knows which kind it was given.
 """
 
 import hashlib
@@ -51,19 +46,13 @@ def chacha20(key: Array, counter: Array, nonce: tuple[Array, Array, Array]) -> A
 
 def _double_round(state: tuple[Array, ...]) -> tuple[Array, ...]:
     words = list(state)
-    for places in (*_COLUMNS, *_DIAGONALS):
-        for place, word in zip(places, _quarter_round(*(words[place] for place in places)), strict=True):
-            words[place] = word
+    for a, b, c, d in (*_COLUMNS, *_DIAGONALS):
+        for first, second in (_ROTATIONS[:2], _ROTATIONS[2:]):
+            words[a] = words[a] + words[b]
+            words[d] = _rotated(words[d] ^ words[a], first)
+            words[c] = words[c] + words[d]
+            words[b] = _rotated(words[b] ^ words[c], second)
     return tuple(words)
-
-
-def _quarter_round(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array, Array, Array]:
-    for first, second in (_ROTATIONS[:2], _ROTATIONS[2:]):
-        a = a + b
-        d = _rotated(d ^ a, first)
-        c = c + d
-        b = _rotated(b ^ c, second)
-    return a, b, c, d
 
 
 def _rotated(word: Array, left: int) -> Array:

@@ -1,12 +1,8 @@
 """Batches on the host: passes, Poisson batches, uniform subsets, and records that draw their own steps.
 
-Batches are drawn a block of steps at a time: inside a compiled step a Poisson mask costs as much as touching every
-record, on the host it costs as much as the batch. One flat list, with a start and a count for each batch, serves
-batches of any size without padding each of them. The last batch of a pass is smaller when the batch size does not
-divide the number of records; the divisor stays. Sizes are padded, so that nearby runs share one compiled kernel.
-
-A stream is a function of its generator's key, the same however it is cut into blocks. So a run that resumes draws its
-earlier batches again (`Batches.skip`), and a checkpoint holds none of them.
+The last batch of a pass is smaller when the batch size does not divide the number of records; the divisor stays. Sizes
+are padded, so that nearby runs share one compiled kernel. A stream is a function of its generator's key, the same
+however it is cut into blocks, so a run that resumes draws its earlier batches again (`Batches.skip`).
 """
 
 import math
@@ -51,9 +47,8 @@ Counts = NDArray[np.int64]
 class BatchBlock(NamedTuple):
     """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`."""
 
-    # There is one group g for each chain, or a single group that all chains share because nothing in it is random.
-    # Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
-    # always inside it.
+    # One group g for each chain, or a single one that all chains share because nothing in it is random. Behind the last
+    # batch the list goes on for at least `capacity` entries, so that a slice of that length is always inside it.
     records: Indices
     starts: Indices
     counts: Indices
@@ -285,10 +280,8 @@ class WithoutReplacement(Batches):
         at_once = max(1, _SUBSETS_AT_ONCE // size)
         times = -(-(needed - len(self._waiting)) // at_once)
         subsets = np.concatenate([self._waiting, *(self._draw(at_once) for _ in range(times))])
-        self._waiting = subsets[needed:]
-        return self.block(
-            [subsets[:needed].ravel()], np.arange(needed).reshape(shape) * size, np.full(shape, size, np.int32)
-        )
+        self._waiting, starts = subsets[needed:], np.arange(needed).reshape(shape) * size
+        return self.block([subsets[:needed].ravel()], starts, np.full(shape, size, np.int32))
 
     def _draw(self, number: int) -> Indices:
         return uniform_subsets(self.sampling.generator, self.sampling.rows, self.sampling.size, number)
@@ -327,22 +320,16 @@ class RandomAllocation(Rounds):
         super().__init__(sampling, length, sampling.rows * sampling.uses / length)
 
     def drawn(self) -> list[tuple[Indices, Counts]]:
-        rows, uses = self.sampling.rows, self.sampling.uses
-        return [
-            (order // np.int32(uses), edges)
-            for order, edges in (
-                self.by_step(uniform_subsets(self.sampling.generator, self.length, uses, rows).reshape(-1))
-                for _ in range(self.groups)
-            )
-        ]
+        generator, rows, uses = self.sampling.generator, self.sampling.rows, self.sampling.uses
+        places = (uniform_subsets(generator, self.length, uses, rows).reshape(-1) for _ in range(self.groups))
+        return [(order // np.int32(uses), edges) for order, edges in map(self.by_step, places)]
 
 
 class MinSeparation(Rounds):
     """Each record that was not used in the last `separation` - 1 steps, with probability `rate`, on its own."""
 
-    # Drawn in rounds of `separation` steps, in which a record is used once or not at all. What is kept of a record is
-    # how many steps of the next round it waits; it starts as if steps had been made before, so that every step expects
-    # as many records.
+    # In a round of `separation` steps a record is used once or not at all. What is kept of it is how many steps of the
+    # next round it waits; it starts as if steps had been made before, so that every step expects as many records.
     def __init__(self, sampling: Sampling) -> None:
         longest = sampling.separation - 1
         share = sampling.rate / (1 + longest * sampling.rate)

@@ -1,8 +1,6 @@
 """Run a described chain on private rows: the spec that runs is the spec that is certified.
 
-A run is batches and noise, drawn a block of steps at a time (`Feed`), a compiled loop over pure steps (`kernel`), and
-what its view keeps of the iterates (`Collector`). A checkpoint holds the iterates and what was kept; draws are made
-again.
+A checkpoint holds the iterates and what was kept of them; draws are made again.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +17,7 @@ from sordino.core.bound import View
 from sordino.core.spec import Average, GaussianStart, PointStart, Spec, StableNoise
 from sordino.core.validate import instance_of, refuse, whole_number
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.batches import Batches, bucket, described_batches, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.batches import bucket, described_batches, power_of_two, power_of_two_within
 from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.kernel import RowReader, StepBlock, StepInputs
 from sordino.mechanisms.chain.release import (
@@ -71,21 +69,16 @@ class Feed:
         self._step_sizes = chain.step_size.values(chain.steps)
         self._mixing = randomness.generator(Purpose.MIXING)
         drawn = randomness.generator(Purpose.BATCHES)
-        self.batches: Batches | None = described_batches(
-            chain.batch, plan.spec.n, rows, chain.steps, drawn, chain.chains
-        )
+        self.batches = described_batches(chain.batch, plan.spec.n, rows, chain.steps, drawn, chain.chains)
 
     def block(self, first: int, length: int) -> StepBlock:
         """The inputs of `length` steps from `first` on; behind the last step of the run they are zeros."""
         none = np.zeros((length, 1), np.int32)
         drawn = (none[0], none, none) if self.batches is None else self.batches.take(length)
-        inputs = StepInputs(
-            jnp.asarray(_part(self._step_sizes, first, length), float),
-            jnp.asarray(self._noise_scales(first, length), float),
-            self._noise(first, length),
-        )
+        sizes = jnp.asarray(_part(self._step_sizes, first, length), float)
+        scales = jnp.asarray(self._noise_scales(first, length), float)
         made = jnp.asarray(min(length, self._chain.steps - first), jnp.int32)
-        return StepBlock(made, inputs, *map(jnp.asarray, drawn))
+        return StepBlock(made, StepInputs(sizes, scales, self._noise(first, length)), *map(jnp.asarray, drawn))
 
     def skip(self, steps: int, length: int) -> None:
         """Go on behind so many steps, whose draws are made again, a block at a time, and left."""
@@ -118,9 +111,7 @@ class Collector(ABC):
 
     needs_iterates: ClassVar[bool] = True
 
-    def __init__(
-        self, plan: ChainPlan, dtype: Any, function: LipschitzFunction | None, lattice: Lattice | None
-    ) -> None:
+    def __init__(self, plan: ChainPlan, dtype: Any, function: LipschitzFunction | None, lattice: Lattice | None):
         self.spec, self.chain, self.dtype, self.lattice = plan.spec, plan.chain, dtype, lattice
         self.function = averaged_function(plan.spec, function)
         self.positions = plan.chain.kept_iterates(plan.spec.view)
@@ -198,9 +189,8 @@ class _Averaged(Collector):
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         noise = instance_of("spec.average", self.spec.average, Average).noise
-        mean = self.sum.mean(noise.exponent)
-        released = noised_average(mean, LAWS[noise.kind], noise.scale, noise.exponent, randomness)
-        return NoisedAverage(self.spec, released)
+        mean, law = self.sum.mean(noise.exponent), LAWS[noise.kind]
+        return NoisedAverage(self.spec, noised_average(mean, law, noise.scale, noise.exponent, randomness))
 
 
 _COLLECTORS = {View.LAST_ITERATE: _Last, View.ALL_ITERATES: _Kept, View.AVERAGE: _Averaged}
@@ -210,7 +200,8 @@ def block_length(plan: ChainPlan, feed: Feed, rows: int, features: int, itemsize
     """How many steps one call of the kernel makes: noise, batches and iterates of a block are in memory at once."""
     chains, dim, batches = plan.chain.chains, plan.spec.dim, feed.batches
     indices = 0 if batches is None else 4 * batches.groups * batches.capacity
-    by_memory = _cache() // (2 * chains * dim * itemsize + indices)
+    room = _PROCESSOR_BYTES if _on_processor() else _ACCELERATOR_BYTES
+    by_memory = room // (2 * chains * dim * itemsize + indices)
     used = bucket(rows) if batches is None else batches.capacity
     by_work = _BLOCK_PRODUCTS // (chains * used * max(features, dim))
     most = power_of_two_within(max(1, min(by_memory, by_work)))
@@ -228,10 +219,6 @@ def row_reader(plan: ChainPlan, feed: Feed, features: int) -> RowReader:
 
 def _on_processor() -> bool:
     return jax.default_backend() == "cpu"
-
-
-def _cache() -> int:
-    return _PROCESSOR_BYTES if _on_processor() else _ACCELERATOR_BYTES
 
 
 def run(
@@ -346,8 +333,7 @@ def _made(
     """The last iterates; what else is kept goes to the collector."""
 
     def snapshot(step: int) -> Snapshot:
-        arrays = {"theta": np.asarray(theta), "kept": collector.held(step)}
-        return Snapshot(step, arrays, randomness.held())
+        return Snapshot(step, {"theta": np.asarray(theta), "kept": collector.held(step)}, randomness.held())
 
     begun = 0
     if keeper is not None:

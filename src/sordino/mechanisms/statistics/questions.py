@@ -111,11 +111,12 @@ def _eight_bytes(column: Column) -> Array:
         return column.numbers(())
     if column.kind == DATE:
         return column.days("", ()).view(np.float64)
-    return column.codes(lambda word: int.from_bytes(_short(word), "little", signed=True)).view(np.float64)
 
+    def number_of(word: str) -> int:
+        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest, "little", signed=True)
 
-def _short(word: str) -> bytes:
-    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return column.codes(number_of).view(np.float64)
 
 
 def record_weights(rows: int, units: NDArray[np.intp] | None) -> Whole:
@@ -211,10 +212,7 @@ class Counted(Question):
     def contributions(self, rows: Rows) -> exact.Contributions:
         places = np.zeros(len(rows.weights), np.int64)
         for column, names, edges in zip(self.columns, self.names, self.edges, strict=True):
-            if edges is None:
-                here = rows.cells(column, names[:-2])
-            else:
-                here = rows.bins(column, np.asarray(edges, np.float64))
+            here = rows.cells(column, names[:-2]) if edges is None else rows.bins(column, np.asarray(edges, np.float64))
             places = places * len(names) + here
         return _tally(places, rows, self.size)
 

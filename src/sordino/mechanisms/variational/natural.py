@@ -1,18 +1,14 @@
 """Natural-gradient variational inference whose posterior knows the noise of its own gradients.
 
-The posterior is a Gaussian over the unconstrained parameters. Its precision is the prior's plus the sum of products of
-clipped gradients (the variational online Gauss-Newton method, Khan et al. 2018); its mean moves by covariance times
-gradient, taken at opposite draws from it. Three stages, each with its own share of the budget, measure the products at
-a better place and in better coordinates than the last one: in whitened coordinates every direction carries the same
-information and gets the same noise.
+The precision of the Gaussian posterior is the prior's plus the sum of products of clipped gradients (Khan et al. 2018);
+its mean moves by covariance times gradient, taken at opposite draws from it. Each of three stages measures the products
+at a better place than the last one, in coordinates in which every direction carries the same information.
 
 *The noise of the trace enters the posterior* (as in Alrawajfeh, Jälkö & Honkela 2025). Where gradients are linear in
 the mean with slope L, mean(m_t) - L^-1 mean(g_t) over the trace of the last stage is the zero of the gradient without
 noise, but for L^-1 W^-1 times the mean of the rounds' noises. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is
 added to L^-1. L itself is measured once more where the rounds ended, with noise: every draw of the posterior has an L
-drawn from what is known of it. In the last stage, clipped gradients of simulated units are taken off
-(`CentredGradients`), and steps are running averages, so that the mean is never far from where it ends; where it was,
-the release says so.
+drawn from what is known of it.
 """
 
 import math
@@ -215,10 +211,8 @@ def _products(
 ) -> tuple[Array, float]:
     """The noised sum of products of whitened gradients at a place, and the noise on its diagonal."""
     size = table.model.size
-    entries = jnp.zeros(size * (size + 1) // 2)
-    found, _ = table.rounds(
-        asked, GradientProducts(table.model, pairs=pairs), GradientQuestion(place, entries), fresh()
-    )
+    question = GradientQuestion(place, jnp.zeros(size * (size + 1) // 2))
+    found, _ = table.rounds(asked, GradientProducts(table.model, pairs=pairs), question, fresh())
     square = float(place.clip) ** 2
     return as_matrix(np.asarray(found.answer), size) * square, float(_sums_of(asked).sum_noise[0]) * square
 

@@ -1,12 +1,8 @@
 """A NumPyro model function, read as a model of one unit at a time.
 
-The function is called with the arrays of the data by name, records along the first axis; what it observes stands in a
-plate that is sized by them. It is run on the records of one unit, so no gradient of a unit can see another unit. What
-that would change is refused before any private row is read: sites whose density of one record depends on the others,
-priors that read rows, `numpyro.param`, observations outside the plate.
-
-Latents inside the plate of records, or inside a plate of size 1 that has the name of the unit's column, belong to one
-unit and are integrated out (`local_latents`); discrete ones are summed out.
+It is run on the records of one unit, so no gradient of a unit can see another unit. What that would change is refused
+before any private row is read. Latents inside the plate of records, or inside a plate of size 1 that has the name of
+the unit's column, belong to one unit and are integrated out (`local_latents`); discrete ones are summed out.
 """
 
 import inspect
@@ -79,21 +75,17 @@ class NumPyroProgram(CustomModel):
 
     @property
     def sites(self) -> tuple[ReleasedParameter, ...]:
-        latents = self.program.latents
-        return tuple(
-            ReleasedParameter(latent.name, shape) for latent, shape in zip(latents, self.program.shapes, strict=True)
-        )
+        names = (latent.name for latent in self.program.latents)
+        return tuple(map(ReleasedParameter, names, self.program.shapes))
 
     def start(self) -> Array:
         # Not at exactly 0, where many densities have a kink and mixtures are symmetric; the numbers are public.
         parts, generator = [], np.random.default_rng(0)
         for latent in self.program.latents:
-            beside = jnp.asarray(generator.normal(0.0, _BESIDE, latent.size))
+            parts.append(jnp.asarray(generator.normal(0.0, _BESIDE, latent.size)))
             if latent.name in self.started:
                 value = jnp.asarray(self.started[latent.name], float)
-                parts.append(jnp.broadcast_to(latent.transform.inv(value), latent.shape).ravel())
-            else:
-                parts.append(beside)
+                parts[-1] = jnp.broadcast_to(latent.transform.inv(value), latent.shape).ravel()
         unknown = set(self.started) - {latent.name for latent in self.program.latents}
         if unknown:
             raise refuse("start", f"to name sites of the model, {', '.join(s.name for s in self.sites)}", unknown)
@@ -228,8 +220,7 @@ class NumPyroProgram(CustomModel):
 
     def _check_records_stand_alone(self) -> None:
         """Refuse, on made-up records, sites whose density of one record follows the others, and priors that read."""
-        records = blank(self.layout, _TRIED[0], seed=2)
-        others = blank(self.layout, _TRIED[0], seed=3)
+        records, others = (blank(self.layout, _TRIED[0], seed=seed) for seed in (2, 3))
         theta = jnp.asarray(np.random.default_rng(4).normal(0.0, 0.1, self.size))
         values, _ = substituted(self.program.latents, theta)
         together, elsewhere = (self._trace(values, _arrays(each), 0) for each in (records, others))
@@ -239,9 +230,8 @@ class NumPyroProgram(CustomModel):
         if self.program.local or self.program.summed:
             return
         for place in range(_TRIED[0]):
-            alone = self._trace(
-                values, {name: jnp.asarray(part[place : place + 1]) for name, part in records.items()}, 0
-            )
+            one = {name: jnp.asarray(part[place : place + 1]) for name, part in records.items()}
+            alone = self._trace(values, one, 0)
             for name, axis in self.program.observed:
                 if not _close(record_densities(together[name], axis)[place], record_densities(alone[name], axis)[0]):
                     raise InputError(
@@ -291,15 +281,8 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
         raise InputError("The NumPyro model has no global latent. It needs at least one.")
     if len(summed) > 1:
         raise InputError(f"Expected at most one discrete latent in a record, got {summed}.")
-    one = traces[1]
-    return ModelTrace(
-        tuple(latents),
-        tuple(shapes),
-        tuple(latent_of(one[name], one[name]) for name in local),
-        tuple(summed),
-        tuple(observed),
-        (),
-    )
+    inner = tuple(latent_of(traces[1][name], traces[1][name]) for name in local)
+    return ModelTrace(tuple(latents), tuple(shapes), inner, tuple(summed), tuple(observed), ())
 
 
 def _data_plates(first: Trace, second: Trace) -> set[str]:

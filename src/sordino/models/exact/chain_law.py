@@ -57,11 +57,8 @@ class AffineStep:
         return result
 
 
-# Which kinds of records each step of a chain uses: one pattern for a fixed order, all of them for a random one.
-#
-# A batch matters only through how many records of each kind it holds, so identical records are interchangeable. A
-# run is a sequence of stages that are independent of each other; a stage has alternatives with probabilities, and
-# every alternative is a periodic sequence of batches.
+# A batch matters only through how many records of each kind it holds. A run is a sequence of independent stages; a
+# stage has alternatives with probabilities, and every alternative is a periodic sequence of batches.
 
 MOST_PATTERNS = 100_000
 Vector = tuple[int, ...]
@@ -241,7 +238,7 @@ class ChainRun:
     @classmethod
     def of(cls, spec: specs.Spec, data: Quadratics) -> "ChainRun":
         """Read a spec; projection and clipping are refused because the law would no longer be known."""
-        chain: specs.NoisyGradient = instance_of("spec.algorithm", spec.algorithm, specs.NoisyGradient)
+        chain = instance_of("spec.algorithm", spec.algorithm, specs.NoisyGradient)
         if chain.projection is not None or chain.clipping is not None:
             raise InputError("With projection or clipping the law of the chain is not known.")
         if spec.dim != data.dim:
@@ -259,9 +256,9 @@ class ChainRun:
         )
 
     @property
-    def is_constant(self) -> bool:
-        """Whether every step has the same size and noise."""
-        return self.chain.step_size.constant is not None and self.chain.noise.scale.constant is not None
+    def start(self) -> tuple[Array, Array, Array]:
+        """The weights, means and covariances of the start: one component."""
+        return np.ones(1), self.start_mean[None], self.start_scale**2 * np.eye(self.data.dim)[None]
 
     def stages(self, n: int, batches: Sequence[ArrayLike] | None) -> tuple[Stage, ...]:
         """All patterns of batches, at most 100,000, or the given one: the records of each step."""
@@ -307,13 +304,17 @@ def chain_law(
         raise InputError("This law needs Gaussian noise. Use stable_chain_law for stable noise.")
     stages = run.stages(spec.n, batches)
     kept = frozenset(run.chain.kept_iterates(spec.view))
-    weights, mean, covariance = np.ones(1), run.start_mean[None], run.start_scale**2 * np.eye(data.dim)[None]
-    if kept == {run.chain.steps} and run.is_constant and spec.view != View.AVERAGE:
-        weights, mean, covariance = _last(run, stages, weights, mean, covariance)
+    constant = run.chain.step_size.constant is not None and run.chain.noise.scale.constant is not None
+    if kept == {run.chain.steps} and constant and spec.view != View.AVERAGE:
+        weights, mean, covariance = _last(run, stages)
     else:
-        weights, mean, covariance = _recorded(run, stages, kept, spec.view, weights, mean, covariance)
+        weights, mean, covariance = _recorded(run, stages, kept, spec.view)
     if spec.view == View.AVERAGE:
-        mean, covariance = _averaged(spec, len(kept), mean, covariance)
+        average = spec.average
+        if average is None or average.noise.kind != specs.AverageNoiseKind.GAUSSIAN or average.dim != mean.shape[1]:
+            raise InputError("Expected an average of the iterates themselves, released with Gaussian noise.")
+        covariance = covariance / len(kept) ** 2 + average.noise.scale**2 * np.eye(mean.shape[1])
+        mean = mean / len(kept)
     if len(weights) > 1 and run.chain.chains > 1:
         raise InputError("With records in random order this law needs a single chain.")
     if len(weights) == 1:
@@ -321,18 +322,14 @@ def chain_law(
     return GaussianMixtureLaw(weights, mean, covariance)
 
 
-def _last(
-    run: ChainRun, stages: tuple[Stage, ...], weights: Array, mean: Array, covariance: Array
-) -> tuple[Array, Array, Array]:
+def _last(run: ChainRun, stages: tuple[Stage, ...]) -> tuple[Array, Array, Array]:
     """Constant schedules: each stage is one composed map, whole periods by repeated squaring."""
+    weights, mean, covariance = run.start
     noise = run.noise_scales[0] ** 2 * np.eye(run.data.dim)
-    composed: dict[int, AffineStep] = {}
+    composed = {stage: _composed(run, stage, noise) for stage in set(stages)}
     for stage in stages:
-        if id(stage) not in composed:
-            composed[id(stage)] = _composed(run, stage, noise)
-        step = composed[id(stage)]
         weights = np.outer(weights, stage.weights).reshape(-1)
-        mean, covariance = step.push(mean[:, None], covariance[:, None])
+        mean, covariance = composed[stage].push(mean[:, None], covariance[:, None])
         mean = mean.reshape(-1, mean.shape[-1])
         covariance = covariance.reshape(-1, *covariance.shape[-2:])
     return weights, mean, covariance
@@ -347,17 +344,9 @@ def _composed(run: ChainRun, stage: Stage, noise: Array) -> AffineStep:
     return result.then(reduce(AffineStep.then, steps[:rest], unmoved))
 
 
-def _recorded(
-    run: ChainRun,
-    stages: tuple[Stage, ...],
-    kept: frozenset[int],
-    view: View,
-    weights: Array,
-    mean: Array,
-    covariance: Array,
-) -> tuple[Array, Array, Array]:
+def _recorded(run: ChainRun, stages: tuple[Stage, ...], kept: frozenset[int], view: View) -> tuple[Array, Array, Array]:
     """Step by step; the state is what was recorded so far (kept iterates, or their sum) followed by the iterate."""
-    dim, step = run.data.dim, 0
+    (weights, mean, covariance), dim, step = run.start, run.data.dim, 0
     if view == View.AVERAGE:
         mean, covariance = _linear(np.eye(2 * dim)[:, dim:], mean, covariance)
     for stage in stages:
@@ -366,11 +355,13 @@ def _recorded(
         mean, covariance = np.repeat(mean, alternatives, axis=0), np.repeat(covariance, alternatives, axis=0)
         for position in range(stage.steps):
             matrix, offset = run.maps(stage, position, step)
-            noise = run.noise_scales[step] ** 2
+            wide = np.tile(np.eye(mean.shape[1]), (len(mean), 1, 1))
+            wide[:, -dim:, -dim:] = np.tile(matrix, (before, 1, 1))
+            mean, covariance = _linear(wide, mean, covariance)
+            mean[:, -dim:] += np.tile(offset, (before, 1))
+            iterate = range(mean.shape[1] - dim, mean.shape[1])
+            covariance[:, iterate, iterate] += run.noise_scales[step] ** 2
             step += 1
-            mean, covariance = _advance(
-                np.tile(matrix, (before, 1, 1)), np.tile(offset, (before, 1)), noise, mean, covariance
-            )
             if step in kept:
                 record = np.eye(mean.shape[1])
                 if view == View.AVERAGE:  # (sum, iterate) -> (sum + iterate, iterate)
@@ -381,25 +372,8 @@ def _recorded(
     return weights, mean[:, :-dim], covariance[:, :-dim, :-dim]
 
 
-def _advance(matrix: Array, offset: Array, noise: float, mean: Array, covariance: Array) -> tuple[Array, Array]:
-    dim, size = offset.shape[1], mean.shape[1]
-    wide = np.tile(np.eye(size), (len(mean), 1, 1))
-    wide[:, -dim:, -dim:] = matrix
-    mean, covariance = _linear(wide, mean, covariance)
-    mean[:, -dim:] += offset
-    covariance[:, range(size - dim, size), range(size - dim, size)] += noise
-    return mean, covariance
-
-
 def _linear(matrix: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
     return (matrix @ mean[..., None])[..., 0], matrix @ covariance @ np.swapaxes(matrix, -1, -2)
-
-
-def _averaged(spec: specs.Spec, count: int, mean: Array, covariance: Array) -> tuple[Array, Array]:
-    average = spec.average
-    if average is None or average.noise.kind != specs.AverageNoiseKind.GAUSSIAN or average.dim != mean.shape[1]:
-        raise InputError("Expected an average of the iterates themselves, released with Gaussian noise.")
-    return mean / count, covariance / count**2 + average.noise.scale**2 * np.eye(mean.shape[1])
 
 
 def stable_chain_law(

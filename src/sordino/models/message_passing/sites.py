@@ -1,8 +1,4 @@
-"""Sites of linear scores, of a mixture of Gaussians, and of a network with one hidden layer.
-
-A likelihood of one score x'theta has messages of rank one; a mixture with unknown means has its tilted moments in
-closed form, one Gaussian for each mean.
-"""
+"""Sites of linear scores, of a mixture of Gaussians, and of a network with one hidden layer."""
 
 import math
 from abc import abstractmethod
@@ -59,9 +55,8 @@ class LinearSite(gaussians.Site):
         family = self.family(X.shape[1])
 
         def packed(x: Array, g: Array, k: Array) -> Array:
-            return family.pack(
-                gaussians.Natural((g * x)[None], (weight * k * jnp.outer(x, x))[None], jnp.zeros(0, x.dtype))
-            )
+            precision = (weight * k * jnp.outer(x, x))[None]
+            return family.pack(gaussians.Natural((g * x)[None], precision, jnp.zeros(0, x.dtype)))
 
         return (Plain(jax.vmap(packed)(rows.rows, g, k)),)
 
@@ -99,19 +94,16 @@ class LogisticSite(LinearSite):
 
     def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
         # Derivatives in the mean are averages over the tilted law (Price), which loses no digits to cancellation.
-        log_weights, scores = self._grid(mean, variance)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(self.nodes)
+        log_weights = np.log(np.maximum(weights, 1e-300)) - 0.5 * math.log(2.0 * math.pi)
+        log_weights = jnp.asarray(log_weights, mean.dtype)
+        scores = mean[..., None] + jnp.sqrt(variance)[..., None] * nodes.astype(mean.dtype)
         against = jax.nn.sigmoid(-y * scores)
         tilted = jax.nn.softmax(log_weights + jax.nn.log_sigmoid(y * scores), axis=-1)
         g = jnp.sum(tilted * y * against, axis=-1)
         curvature = jnp.sum(tilted * against * (1.0 - against), axis=-1)
         spread = jnp.sum(tilted * (y * against - g[..., None]) ** 2, axis=-1)
         return g, curvature - spread
-
-    def _grid(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(self.nodes)
-        log_weights = np.log(np.maximum(weights, 1e-300)) - 0.5 * math.log(2.0 * math.pi)
-        scores = mean[..., None] + jnp.sqrt(variance)[..., None] * nodes.astype(mean.dtype)
-        return jnp.asarray(log_weights, mean.dtype), scores
 
 
 @dataclass(frozen=True)
@@ -161,11 +153,8 @@ class MixtureSite(gaussians.Site):
         return inverse, log_weights - 0.5 * density
 
 
-# One-hidden-layer network regression by probabilistic backpropagation (Hernandez-Lobato & Adams 2015).
-#
-# Means and variances go forward through the layers, the derivatives of log Z come back. Everything that depends on a
-# first-layer weight factors into a number for its hidden unit times a power of its input, so sums over records are
-# matrix products and lengths never need the weights of one record.
+# One-hidden-layer network regression by probabilistic backpropagation (Hernandez-Lobato & Adams 2015): means and
+# variances go forward through the layers, the derivatives of log Z come back.
 
 _ROOT_TAU = math.sqrt(2.0 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
@@ -243,15 +232,10 @@ class NetworkSite(gaussians.Site):
     def slopes(self, moments: gaussians.Moments, x: Array, y: Array) -> gaussians.Slopes:
         inputs = self._inputs(x)
         back, gamma = self._backward(moments, y, self._hidden_inputs(moments, inputs))
-        first = (
-            back.first_g[..., None] * inputs[..., None, :],
-            back.first_k[..., None] * (inputs * inputs)[..., None, :],
-        )
-        g, k = (
-            jnp.concatenate([layer.reshape(-1), second])
-            for layer, second in zip(first, (back.second_g, back.second_k), strict=True)
-        )
-        return gaussians.Slopes(g, k, gamma)
+        first_g = back.first_g[..., None] * inputs[..., None, :]
+        first_k = back.first_k[..., None] * (inputs * inputs)[..., None, :]
+        g = jnp.concatenate([first_g.reshape(-1), back.second_g])
+        return gaussians.Slopes(g, jnp.concatenate([first_k.reshape(-1), back.second_k]), gamma)
 
     def centred_parts(
         self, moments: gaussians.Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
@@ -327,9 +311,8 @@ class NetworkSite(gaussians.Site):
         root, hidden, spread = math.sqrt(share), forward.hidden, forward.spread
         # Second layer, its bias last: a unit that is 1 and does not vary.
         moment = hidden * hidden + spread
-        second_g = _with_bias(
-            root * by_mean * hidden + 2.0 * share * by_variance * output[:-1] * spread, root * by_mean
-        )
+        to_units = root * by_mean * hidden + 2.0 * share * by_variance * output[:-1] * spread
+        second_g = _with_bias(to_units, root * by_mean)
         second_v = share * _with_bias(by_variance * moment, by_variance)
         # E relu has derivatives Phi in the mean and pdf / 2 sd in the variance; E relu^2 has 2 E relu and Phi.
         to_hidden = root * by_mean * output[:-1] + 2.0 * share * by_variance * output_variance[:-1] * hidden
@@ -337,18 +320,15 @@ class NetworkSite(gaussians.Site):
         first_g = to_hidden * forward.active + 2.0 * to_spread * hidden * (1.0 - forward.active)
         first_v = 0.5 * to_hidden * forward.pull + to_spread * (forward.active - hidden * forward.pull)
         back = _Back(first_g, first_g * first_g - 2.0 * first_v, second_g, second_g * second_g - 2.0 * second_v)
-        return back, self._gamma_message(moments, forward, y)
-
-    def _gamma_message(self, moments: gaussians.Moments, forward: _Forward, y: Array) -> Array:
-        """What the record adds to (shape - 1, -rate), by matching the first two moments of the precision."""
         if isinstance(self.noise, PublicPrecision):
-            return jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
-        return gamma_message(moments.shape[0], moments.rate[0], y - forward.mean, forward.variance)
+            return back, jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
+        return back, gamma_message(moments.shape[0], moments.rate[0], y - forward.mean, forward.variance)
 
 
 def gamma_message(shape: Array, rate: Array, gap: Array, variance: Array) -> Array:
-    """What a factor N(gap | 0, variance + 1 / precision) adds to a Gamma (shape - 1, -rate) of the precision."""
-    log_z = [_log_normal(gap, variance + rate / (shape - 1.0 + more)) for more in (0.0, 1.0, 2.0)]
+    """What a factor N(gap | 0, variance + 1 / precision) adds to (shape - 1, -rate), by matching two moments."""
+    totals = [variance + rate / (shape - 1.0 + more) for more in (0.0, 1.0, 2.0)]
+    log_z = [-0.5 * (jnp.log(2.0 * math.pi * total) + gap * gap / total) for total in totals]
     up, down = jnp.exp(log_z[1] - log_z[0]), jnp.exp(log_z[2] - log_z[1])
     new_shape = 1.0 / (down / up * (shape + 1.0) / shape - 1.0)
     new_rate = 1.0 / (down * (shape + 1.0) / rate - up * shape / rate)
@@ -357,7 +337,3 @@ def gamma_message(shape: Array, rate: Array, gap: Array, variance: Array) -> Arr
 
 def _with_bias(units: Array, bias: Array) -> Array:
     return jnp.concatenate([units, jnp.broadcast_to(bias, (*units.shape[:-1], 1))], axis=-1)
-
-
-def _log_normal(gap: Array, variance: Array) -> Array:
-    return -0.5 * (jnp.log(2.0 * math.pi * variance) + gap * gap / variance)
