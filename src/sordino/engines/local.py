@@ -1,9 +1,8 @@
 """The engine of this machine: a part for each core, a few rows at a time.
 
-After a while processes beside this one answer for parts, because threads share an address space: every page that one of
-them takes or gives back stops the others, and Arrow and NumPy take and give back many. A helper is sent a question and
-a part, and answers as a thread would, in the same bytes. Where it cannot (it was killed, or the question holds
-something that only this process knows) the part is answered here: its answer is counted once in any case, by its key.
+After a while processes beside this one answer for parts, because threads share an address space and wait for each other
+where memory is taken. Where a helper cannot answer (it was killed, or the question holds something that only this
+process knows) the part is answered here: its answer is counted once in any case, by its key.
 """
 
 import ctypes
@@ -197,12 +196,11 @@ class Helpers:
     def _asked(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         with self._lock:
             helper = self._idle.pop() if self._idle else None
-        helper, whole = helper or self._make(), False
+        helper, whole = helper or self._make(), True
         try:
-            answer = helper.answer(work, part, key)
-            whole = True
-        except InputError:
-            whole = True
+            return helper.answer(work, part, key)
+        except BaseException as error:
+            whole = isinstance(error, InputError)
             raise
         finally:
             if whole:
@@ -210,7 +208,6 @@ class Helpers:
                     self._idle.append(helper)
             else:
                 helper.close()
-        return answer
 
     def close(self) -> None:
         """End all of them."""

@@ -1,12 +1,8 @@
 """Units that lie in several parts are brought together before anything is computed of them.
 
-A unit's rows have masses that see how many there are, so one worker sums all rows of a unit. Every row goes to
-one of several buckets by a keyed hash of its unit: the key is drawn for the run, so nobody can choose names that fill a
-bucket, and a bucket's number tells nothing of who is in it. Rows keep the order of the table, which decides which of a
-unit's rows are used where it has more than may be.
-
-The cost: the columns of the fit are read once more, and kept once, in files without a name that end with this process,
-or in the memory of a cluster's workers; the largest bucket has to fit into memory.
+Every row goes to one of several buckets by a keyed hash of its unit: the key is drawn for the run, so nobody can choose
+names that fill a bucket, and a bucket's number tells nothing of who is in it. Rows keep the order of the table, which
+decides which of a unit's rows are used where it has more than may be. The largest bucket has to fit into memory.
 """
 
 import hashlib

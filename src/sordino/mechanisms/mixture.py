@@ -31,9 +31,7 @@ _SHARE = Interval(0.0, 1.0, low_open=True)
 class EmOptions:
     """How statistics are weighted, averaged over rounds, and turned into parameters; public."""
 
-    # What a unit of count weighs in the clipped vector beside a unit of a feature; larger is noisier means, smaller is
-    # noisier counts. The noise on counts is divided by it.
-    count_weight: float = 1.0
+    count_weight: float = 1.0  # of a unit of count in the clipped vector; larger is noisier means
     learn_weights: bool = False  # whether the mixing weights are estimated too; otherwise the model's stay
     prior_precision: float = 1.0  # precision of the Gaussian prior of every mean around 0
     rate: float = 1.0  # share of a round's new statistics in the running ones; 1 forgets earlier rounds
@@ -129,16 +127,9 @@ class ExpectedStatistics(Query):
     def release(self, spec: Spec, run: Run, state: MixtureState, iterates: NDArray[Any] | None) -> EmRelease:
         growth = run.algorithm.records / run.algorithm.batch_size
         means, weights, counts = (in_precision(values, run.dtype) for values in state[:3])
-        return EmRelease(
-            spec,
-            self.model,
-            self.options,
-            means,
-            weights,
-            np.clip(counts, self.options.least_count, run.algorithm.records),
-            _noise_left(run.sum_noise * growth, self.options.rate),
-            iterates,
-        )
+        counts = np.clip(counts, self.options.least_count, run.algorithm.records)
+        noise = _noise_left(run.sum_noise * growth, self.options.rate)
+        return EmRelease(spec, self.model, self.options, means, weights, counts, noise, iterates)
 
 
 def run_em(

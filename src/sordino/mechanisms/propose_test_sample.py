@@ -185,12 +185,8 @@ def _drawn(run: ProposeTestSample, records: int, left: Cleaned, noise: ExactDraw
     """The posterior draw N(beta Sxy / p, 1 / p), p = alpha + beta Sxx, rounded to a public lattice."""
     least = 1.0 / math.sqrt(run.alpha + run.beta * records * run.x_high * run.x_high)
     exponent = math.frexp(least)[1] - 21
-    sums, alpha, beta, unit = (
-        _SlopeSums(left.x, left.y),
-        Fraction(run.alpha),
-        Fraction(run.beta),
-        Fraction(2) ** exponent,
-    )
+    sums, unit = _SlopeSums(left.x, left.y), Fraction(2) ** exponent
+    alpha, beta = Fraction(run.alpha), Fraction(run.beta)
 
     def law(level: int) -> EnclosedLaw:
         low, high = (sums.least(), sums.most()) if level == 1 else (sums.exact(),) * 2
@@ -237,12 +233,8 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
     run = stage_of(spec)
     instance_of("randomness", randomness, Randomness)
     if run.sampler is not Sampler.EXACT:
-        raise refuse(
-            "algorithm.sampler",
-            "to be exact",
-            run.sampler.value,
-            "a draw by SGLD is not private; papers/heller_fetaya/propose_test_sgld.py runs it for study",
-        )
+        remedy = "a draw by SGLD is not private; papers/heller_fetaya/propose_test_sgld.py runs it for study"
+        raise refuse("algorithm.sampler", "to be exact", run.sampler.value, remedy)
     if run.epsilon < _LEAST_EPSILON:
         allowed = f"to be at least {_LEAST_EPSILON:.3g}, so that whole numbers hold the noise of a count"
         raise refuse("algorithm.epsilon", allowed, run.epsilon)

@@ -39,21 +39,12 @@ def certify(
     """
     known = min(facts.evidence, domain.evidence)
     reason = "" if clip is None else f"per-example gradients clipped to {clip:g}"
-    found: list[tuple[constants.Constant, LossFact | None, constants.Evidence]] = []
-    if clip is None:
-        found += [
-            (constants.GRADIENT_BOUND, facts.gradient_bound, known),
-            (constants.GRADIENT_SENSITIVITY, facts.gradient_sensitivity, known),
-        ]
-        found += [(constants.DRIFT_BOUND, facts.gradient_bound, known)]
-    else:
-        made, apart = LossFact(clip, reason), LossFact(2.0 * clip, f"{reason}, any two at most twice that apart")
-        for constant, fact in (
-            (constants.GRADIENT_BOUND, made),
-            (constants.GRADIENT_SENSITIVITY, apart),
-            (constants.DRIFT_BOUND, made),
-        ):
-            found.append((constant, fact, constants.Evidence.BY_CONSTRUCTION))
+    bound, apart, evidence = facts.gradient_bound, facts.gradient_sensitivity, known
+    if clip is not None:
+        bound, apart = LossFact(clip, reason), LossFact(2.0 * clip, f"{reason}, any two at most twice that apart")
+        evidence = constants.Evidence.BY_CONSTRUCTION
+    found = [(constants.GRADIENT_BOUND, bound, evidence), (constants.GRADIENT_SENSITIVITY, apart, evidence)]
+    found.append((constants.DRIFT_BOUND, bound, evidence))
     if facts.convex:
         found += _curvature(facts, known, regulariser, clip, keeps_curvature)
     growth = facts.growth
@@ -61,12 +52,9 @@ def certify(
         at_zero = clip if growth is None else min(clip, growth.at_zero)
         growth, known = Growth(2.0 * clip, 0.0, at_zero, reason), constants.Evidence.BY_CONSTRUCTION
     if growth is not None:
-        for constant, value in (
-            (constants.GROWTH_G0, growth.g0),
-            (constants.GROWTH_G1, growth.g1),
-            (constants.GROWTH_AT_ZERO, growth.at_zero),
-        ):
-            found.append((constant, LossFact(value, growth.reason), known))
+        named = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
+        values = (LossFact(value, growth.reason) for value in (growth.g0, growth.g1, growth.at_zero))
+        found += [(constant, fact, known) for constant, fact in zip(named, values, strict=True)]
     private = domain.reads_private_data
     certificates = {
         constant.name: constants.Certificate(constant, fact.value, evidence, fact.reason, private)

@@ -6,12 +6,11 @@ precision is too short by at most a factor 1 - (dim/2 + 2) 2^-24 (Higham 2002, S
 no square overflows or vanishes. A gradient that is not finite counts as zero: it could not be bounded otherwise. A run
 clips and adds in double precision (`models.contributions`), to the same working bound.
 
-*Compiled sums.* On processors XLA may put a product of matrices and the sum over its answer into one piece. With JAX
-0.10 and 0.11 that piece can be wrong: `sum((x @ ones((9, 10))) * v, axis=1)` of 512 rows is off by as much as the sum
-itself (jax-ml/jax 39103 and 39257 are of that family). Lengths to which contributions are clipped are such sums. This
-module sets a flag that keeps sums out of those pieces. XLA reads its flags when it compiles the first program, so a
-process that computed with JAX before it loaded Sordino lacks this one; `check_sums` runs the program that goes wrong,
-and refuses before anything is spent.
+*Compiled sums.* On processors JAX 0.10 and 0.11 may fuse a product of matrices and the sum over its answer wrongly:
+`sum((x @ ones((9, 10))) * v, axis=1)` of 512 rows is off by as much as the sum itself (jax-ml/jax 39103 and 39257).
+Lengths to which contributions are clipped are such sums. This module sets a flag that keeps sums out of those pieces.
+XLA reads its flags when it compiles the first program, so a process may lack it; `check_sums` runs the program that
+goes wrong, and refuses before anything is spent.
 """
 
 import os

@@ -170,10 +170,9 @@ def _squares(part: Outer | Plain, weights: Array | None) -> Array:
 
 def _weighted_squares(rows: WholeRows, weights: Array) -> Array:
     """At least the sums of weights times squares of rows over 2^exponent, in whole numbers like `products`."""
-    # Weights that are all one number must not come here. On processors JAX 0.10.2 to 0.11.2 make one piece of a product
-    # with such a matrix and of the sum over columns that follows, and that piece reads memory that nothing was written
-    # to: lengths came out too short, so that records counted for more than their bound, or not finite, so that none
-    # counted. (jax.jit(lambda x, v: jnp.sum((x @ jnp.ones((9, 10))) * v, axis=1)) shows it on 512 rows.)
+    # Weights that are all one number must not come here: on processors JAX 0.10.2 to 0.11.2 fuse a product with such a
+    # matrix and the sum over columns that follows into a piece that reads memory that nothing was written to.
+    # (jax.jit(lambda x, v: jnp.sum((x @ jnp.ones((9, 10))) * v, axis=1)) shows it on 512 rows.)
     scaled = rows.rows * two_to(ROW_DIGITS // 2 - rows.exponents)[:, None]
     squares = jnp.ceil(scaled * scaled)
     units = exponent_above(jnp.sum(weights, axis=0)) - (WEIGHT_DIGITS - 1)

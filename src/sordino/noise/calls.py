@@ -1,9 +1,8 @@
 """One noised call: what is noised, with which scale, and who answers it.
 
-A mechanism never adds noise itself: it hands the port of its randomness the exact statistic, the scale of the noise
-and a way to draw the answer, and continues with the answer it gets. In a run the answer is the drawn one. Another port
-may write the calls down, or answer them with what an earlier run was answered: that is how `auditing/replay/port.py`
-measures by how much one record moves what this code noises.
+A mechanism hands the port of its randomness the exact statistic, the scale of the noise and a way to draw the answer.
+In a run the answer is the drawn one. The port of `auditing/replay/port.py` writes calls down, or answers them with what
+an earlier run was answered, to measure by how much one record moves what this code noises.
 """
 
 from collections.abc import Callable

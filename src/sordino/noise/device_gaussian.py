@@ -119,11 +119,9 @@ def _drawn(key: Array, streams: Array, size: int, scales: Array) -> DeviceDraws:
     words = jnp.moveaxis(words.reshape(_WORDS_A_DRAW, _DRAWS_A_BLOCK, steps, -1), 1, 2)
     values, states = _attempt(words.reshape(_WORDS_A_DRAW, steps, rows, _ROW), scales[:, None, None])
     places = _first_places(states == _DROPPED)
-    counters = (jnp.arange(rows, dtype=jnp.uint32)[:, None] * np.uint32(_ROW) + places.astype(jnp.uint32)).reshape(
-        steps, -1
-    )
-    tried = jnp.zeros(places.shape, jnp.int64)
-    after = jnp.full(places.shape, _DROPPED, jnp.int8)
+    begun = jnp.arange(rows, dtype=jnp.uint32)[:, None] * np.uint32(_ROW)
+    counters = (begun + places.astype(jnp.uint32)).reshape(steps, -1)
+    tried, after = jnp.zeros(places.shape, jnp.int64), jnp.full(places.shape, _DROPPED, jnp.int8)
     for attempt in range(1, _ATTEMPTS):
         # One block for each place: its first draw is used, under a nonce of this attempt.
         words = _words(key, streams[:, None], attempt, counters)[::_DRAWS_A_BLOCK]
@@ -192,9 +190,8 @@ def _words_at(key: Words, streams: Words, attempts: NDArray[Any], places: NDArra
     of_block = np.where(attempts > 0, places, places % blocks)
     number = np.where(attempts > 0, 0, places // blocks)
     room = 1 << (max(1, len(places)) - 1).bit_length()
-    sent = [
-        np.pad(part.astype(np.uint32), (0, room - len(part))) for part in (streams, np.maximum(attempts, 0), of_block)
-    ]
+    given = (streams, np.maximum(attempts, 0), of_block)
+    sent = [np.pad(part.astype(np.uint32), (0, room - len(part))) for part in given]
     words = np.asarray(_blocks_at(jnp.asarray(key), *map(jnp.asarray, sent)))[:, : len(places)]
     return words.reshape(_WORDS_A_DRAW, _DRAWS_A_BLOCK, -1)[:, number, np.arange(len(places))]
 

@@ -1,8 +1,4 @@
-"""The noise of compiled kernels: drawn here a block of steps at a time, added by `NoisePort.added` inside the kernel.
-
-Where sums are whole numbers of a lattice, so is the noise. Elsewhere it is standard Gaussians in floating point, times
-a fixed scale, or a random one where noise is stable.
-"""
+"""The noise of compiled kernels: drawn here a block of steps at a time, added by `NoisePort.added` inside the kernel."""
 
 import math
 from collections.abc import Callable
@@ -63,8 +59,6 @@ def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
     # Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index alpha /
     # 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of Kanter (1975,
     # Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).
-    # The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
-    # make coarse.
     if alpha == 2.0:
         return numbers.full(draws.shape[:-1], np.sqrt(2.0))
     index = alpha / 2.0
@@ -80,14 +74,7 @@ _DRAWS_AT_ONCE = 2**18
 
 
 class NetworkNoise:
-    """Whole-number noise on the whole-number sums of a training run, by step.
-
-    Attributes:
-        randomness: where noise comes from.
-        noise: its scale on the sum of each step.
-        exponent: of the unit of the sums.
-        size: numbers of a sum.
-    """
+    """Whole-number noise, by step, on the whole-number sums of a training run, in units of 2^exponent."""
 
     def __init__(self, randomness: Randomness, noise: NDArray[np.float64], exponent: int, size: int) -> None:
         self.randomness, self.noise, self.exponent, self.size = randomness, noise, exponent, size
@@ -102,10 +89,9 @@ class NetworkNoise:
             with in_doubles():
                 return self.as_floats(total, self._noise(k))
         sums = np.asarray(total)
-        answer = port.answer(
-            NoisedCall(Law.GAUSSIAN, sums, self.noise[k], math.ldexp(1.0, self.exponent)),
-            lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.exponent),
-        )
+        call = NoisedCall(Law.GAUSSIAN, sums, self.noise[k], math.ldexp(1.0, self.exponent))
+        noise = lambda: np.asarray(self._noise(k))  # noqa: E731
+        answer = port.answer(call, lambda: np.ldexp((sums + noise()).astype(np.float64), self.exponent))
         return jnp.asarray(np.asarray(answer), jnp.float32)
 
     def _as_floats(self, total: Array, noise: Array | int = 0) -> Array:

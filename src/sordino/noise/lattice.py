@@ -182,10 +182,9 @@ def _groups_of(values: Array, rows: Array | None) -> Array:
 
 
 def _grouped(values: Array) -> Array:
-    records = values.shape[0]
-    if records <= GROUP:
+    if len(values) <= GROUP:
         return values[None]
-    padded = jnp.pad(values, ((0, -records % GROUP), (0, 0)))
+    padded = jnp.pad(values, ((0, -len(values) % GROUP), (0, 0)))
     return padded.reshape(len(padded) // GROUP, GROUP, values.shape[1])
 
 
@@ -229,15 +228,13 @@ class Lattice:
     def halves(self, drawn: NDArray[np.int64]) -> "LatticeNoise":
         """Whole-number noise as two doubles whose sum it is: multiples of `rest`, and what is left."""
         bits = self.rest_exponent - self.exponent
-        high = drawn >> bits
+        high, each = drawn >> bits, (*drawn.shape[:-1], 1)
         if np.any(np.abs(high) >= 2**53):
             raise ArithmeticError("noise beyond 2^53 times the rest of a sum")
-        return LatticeNoise(
-            np.ldexp(high.astype(np.float64), self.rest_exponent),
-            np.ldexp((drawn - (high << bits)).astype(np.float64), self.exponent),
-            np.full((*drawn.shape[:-1], 1), self.spacing),
-            np.full((*drawn.shape[:-1], 1), math.ldexp(1.0, self.rest_exponent)),
-        )
+        upper = np.ldexp(high.astype(np.float64), self.rest_exponent)
+        lower = np.ldexp((drawn - (high << bits)).astype(np.float64), self.exponent)
+        rest = np.full(each, math.ldexp(1.0, self.rest_exponent))
+        return LatticeNoise(upper, lower, np.full(each, self.spacing), rest)
 
 
 class LatticeNoise(NamedTuple):
@@ -271,9 +268,8 @@ def noised_exactly(high: Any, low: Any, noise: LatticeNoise, numbers: Any = jnp)
 def lattice_exponent(bound: float, entries: int, noise: float) -> int:
     """The lattice for contributions and noise: rounding shortens by at most 2^-23, and 64 bits hold the noise."""
     # A clip of at least 2^24 sqrt(D) spacings does not round to zero.
-    exponent = (
-        math.frexp(checked_bound("the clip", bound) * _SLACK / math.sqrt(whole_number("the entries", entries)))[1] - 1
-    )
+    room = checked_bound("the clip", bound) * _SLACK
+    exponent = math.frexp(room / math.sqrt(whole_number("the entries", entries)))[1] - 1
     widest = math.ldexp(1.0, exponent + _MOST_SPACINGS)
     if noise > widest:
         raise InputError(

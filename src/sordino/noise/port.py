@@ -8,9 +8,7 @@ Gaussian mechanism on s with parameter mu = 1 / multiplier, its guarantee is tha
 nothing: no delta, no larger noise. The grid removes the last bits, which would betray s however large the noise is
 (Mironov 2012).
 
-Compiled chains, rounds and networks add whole-number noise to whole-number sums (`kernel_noise`, `lattice`). Where
-neither is to be had, stable noise for one, released draws are rounded to a grid, and the certificate says that floating
-point is not covered.
+Compiled chains, rounds and networks add whole-number noise to whole-number sums (`kernel_noise`, `lattice`).
 """
 
 import math

@@ -20,11 +20,6 @@ from sordino.core.validate import InputError, Interval, refuse, whole_number
 from sordino.noise.calls import ADDED, NoisePort
 from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
 
-# Where a run's randomness comes from: one small interface, so that a secure source can take the place of a seed.
-#
-# Gaussian noise is asked for in blocks of steps, by step number, and lands on the device; batches, mixing scales and
-# the noise of a released average are drawn on the host. Nothing in a run draws random numbers any other way.
-
 _SEEDS = Interval(0, 2**128 - 1)
 STEPS = Interval(0, 2**32)
 _GROUP = CHUNK // 2  # draws of one generator

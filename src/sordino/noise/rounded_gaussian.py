@@ -73,11 +73,7 @@ def rounded_gaussians(generator: np.random.Generator, size: int, scale: ArrayLik
 def rounded_gaussians_of(
     generators: Sequence[np.random.Generator], sizes: Sequence[int], scale: float
 ) -> NDArray[np.int64]:
-    """For every generator so many draws as `rounded_gaussians` makes of it, at most `CHUNK` each, one after another.
-
-    The answers are the same bit for bit; working on several generators at once costs half as much where each makes few
-    draws, and threads meet half as often.
-    """
+    """For every generator so many draws as `rounded_gaussians` makes of it, at most `CHUNK` each, bit for bit."""
     scales = checked_scales(scale, 1).reshape(())
     if max(sizes, default=0) > CHUNK:
         raise ValueError("more draws of one generator than are made at once")
@@ -172,15 +168,12 @@ def _settle(bits: _Bits, left: _Open, scales: NDArray[np.float64], found: Whole)
     sure[again] = True  # whatever it is: dropped
     sure[list(undecided)] = True  # settled with the question whether they are kept
     for at, known in (*dict.fromkeys(np.flatnonzero(~sure).tolist()).items(), *undecided.items()):
-        place, more = int(left.places[at]), int(left.tails[at])
-        draw = _Draw(
-            bits.of(place),
-            int(left.cells[at]) if left.cells[at] < COLUMNS - 1 else None,
-            _prefix(int(fractions[at]), None if more == _NO_TAIL else more),
-            known,
-            Fraction(float(scales if scales.ndim == 0 else scales[place])),
-        )
-        value = draw.value()
+        place, more, prefix = int(left.places[at]), int(left.tails[at]), (int(fractions[at]), _FRACTION_BITS)
+        if more != _NO_TAIL:
+            prefix = (prefix[0] << _MORE_BITS) | more, _FRACTION_BITS + _MORE_BITS
+        cell = int(left.cells[at]) if left.cells[at] < COLUMNS - 1 else None
+        scale = Fraction(float(scales if scales.ndim == 0 else scales[place]))
+        value = _Draw(bits.of(place), cell, prefix, known, scale).value()
         if value is None:
             again.append(at)
         else:
@@ -225,11 +218,7 @@ def _wide_sizes(
 
 
 def _kept(
-    more: Words,
-    rest: NDArray[np.intp],
-    cells: NDArray[Any],
-    keep: NDArray[np.uint32],
-    fractions: NDArray[np.uint32],
+    more: Words, rest: NDArray[np.intp], cells: NDArray[Any], keep: NDArray[np.uint32], fractions: NDArray[np.uint32]
 ) -> tuple[list[int], dict[int, tuple[int, int]]]:
     """Which of the doubtful ones are dropped, and which need more bits, with the 75 bits of v they have so far.
 
@@ -248,12 +237,6 @@ def _kept(
     undecided = np.flatnonzero(~dropped & ~certain)
     held = {int(rest[k]): ((int(keep[rest[k]]) << 64) | int(more[k]), _KEEP_BITS + 64) for k in undecided}
     return rest[dropped].tolist(), held
-
-
-def _prefix(fraction: int, more: int | None) -> tuple[int, int]:
-    return (
-        (fraction, _FRACTION_BITS) if more is None else ((fraction << _MORE_BITS) | more, _FRACTION_BITS + _MORE_BITS)
-    )
 
 
 @dataclass

@@ -1,10 +1,8 @@
 """What a row adds to a sum, from that row alone to the last bit: finite rows, exact products, and lengths kept short.
 
-A contribution may depend on where its record stands, because a fast matrix product treats the last rows of a block
-unlike the others. So per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from
-products of whole numbers, which nothing rounds. Lengths have a relative error below 2^-40 (for at most 8,192 columns);
-contributions are scaled to that much less than their bound, and digits behind 2^-20 are cut off towards 0.
-`integer_sums` does not rely on any of it: it checks the whole numbers that it adds.
+Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from products of whole numbers,
+which nothing rounds. Lengths have a relative error below 2^-40 (for at most 8,192 columns); contributions are scaled to
+that much less than their bound. `integer_sums` does not rely on any of it: it checks the whole numbers that it adds.
 """
 
 from typing import Any, NamedTuple, Self
@@ -120,8 +118,7 @@ def own_products(rows: Array, weights: Array) -> Array:
 def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array) -> Array:
     """Write the `directions` of rows (1, (x - centre) times weights) to `out`, and give the lengths of these rows.
 
-    Both depend on the row and on public numbers alone, to the last bit. As in `models.contributions`, for arrays on the
-    host: x - centre is cut to 20 digits below the power of two above its largest entry, and sums are exact.
+    Both depend on the row and on public numbers alone, to the last bit: x - centre is cut as in `own_products`.
     """
     centred = np.subtract(rows, centre, out=empty_columns(*rows.shape))
     room = out[:, 1:] if out.shape[1] == 1 + rows.shape[1] else empty_columns(*rows.shape)

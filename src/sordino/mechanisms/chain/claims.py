@@ -42,7 +42,6 @@ _FOR_THE_LATTICE = 2.0**-23
 
 def check_regulariser(spec: Spec, model: Model) -> None:
     """Refuse a spec that claims another weight decay, or a better prior, than the model has."""
-    # A chain is certified from its spec, so a spec written for a stronger regulariser would certify what does not run.
     # A model that certifies nothing about its penalty leaves the claim to the user who declared it.
     claimed = None if spec.problem is None else spec.problem.regulariser
     own = model.regulariser_certificates()
@@ -58,9 +57,8 @@ def check_regulariser(spec: Spec, model: Model) -> None:
 
 def longest_row(spec: Spec, chain: NoisyGradient, model: Model, features: int) -> tuple[float, float]:
     """The longest row, and the largest target, for which the model certifies what the spec claims."""
-    # Gradient bounds, smoothness and growth depend on how long rows are. A run brings every row within this length, so
-    # what was certified holds whatever rows it is given. Infinite where no claim depends on it: clipped gradients of a
-    # network, or a loss of which nothing is known but what the caller declared.
+    # A run brings every row within this length, so what was certified holds for any rows. Infinite where no claim
+    # depends on it: clipped gradients of a network, or a loss of which nothing is known but what was declared.
     if spec.problem is None:
         return math.inf, math.inf
     length, target = _limits(spec.problem, model, chain.clipping, chain.projection, features)
@@ -181,15 +179,10 @@ class ChainPlan:
             raise refuse("the number of rows", f"to be problem.n = {self.spec.n} under replace-one", rows)
         # How far a step is off by rounding grows with the records it adds up, and how often a truncated batch is full
         # with those there are; certificates count one more than n.
-        limited = {
-            "where algorithm.rounding is stated": self.chain.rounding is not None,
-            "for truncated batches": self.chain.batch.scheme is Scheme.TRUNCATED_POISSON,
-        }
-        for words, applies in limited.items():
-            if applies and rows > self.spec.n + 1:
-                allowed = f"to be at most {self.spec.n + 1}, problem.n and one, {words}"
-                raise refuse("the number of rows", allowed, "more")
+        rounded, truncated = self.chain.rounding is not None, self.chain.batch.scheme is Scheme.TRUNCATED_POISSON
+        if (rounded or truncated) and rows > self.spec.n + 1:
+            words = "where algorithm.rounding is stated" if rounded else "for truncated batches"
+            raise refuse("the number of rows", f"to be at most {self.spec.n + 1}, problem.n and one, {words}", "more")
         if self.model.dim(features) != self.spec.dim:
-            raise refuse(
-                f"problem.dim for rows of {features} features", f"to be {self.model.dim(features)}", self.spec.dim
-            )
+            allowed = f"to be {self.model.dim(features)}"
+            raise refuse(f"problem.dim for rows of {features} features", allowed, self.spec.dim)

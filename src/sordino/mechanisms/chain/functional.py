@@ -1,8 +1,7 @@
 """The chain as pure functions on keys and pytrees: `init`, `batches` and `step`, for `jit`, `vmap`, `scan` and optax.
 
-A step here and a step of `run` are the same functions (`kernel`) with the same limits on rows, gradients and iterates
-(`claims`), so the same draws give the same bits. What differs is who draws: `run` draws itself; here the caller gives
-keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
+A step here and a step of `run` are the same functions (`kernel`) with the same limits (`claims`), so the same draws
+give the same bits. Here the caller gives keys; what that leaves of the certificate is `PureChain.certified_spec`.
 """
 
 from collections.abc import Callable
@@ -227,18 +226,10 @@ def composition_only(spec: Spec) -> Spec:
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
     growth = Fraction(spec.n, algorithm.divisor(spec.n))
     problem = instance_of("spec.problem", spec.problem, Problem)
-    return Spec(
-        algorithm=replace(algorithm, batch=Batch(Scheme.FULL), clipping=None, projection=None, keep=None),
-        problem=Problem(
-            n=spec.n,
-            dim=spec.dim,
-            gradient_sensitivity=_grown(problem.gradient_sensitivity, growth),
-            gradient_bound=_grown(problem.gradient_bound, growth),
-        ),
-        relation=spec.relation,
-        view=View.ALL_ITERATES,
-        delta=spec.delta,
-    )
+    apart, bound = (_grown(known, growth) for known in (problem.gradient_sensitivity, problem.gradient_bound))
+    left = Problem(n=spec.n, dim=spec.dim, gradient_sensitivity=apart, gradient_bound=bound)
+    full = replace(algorithm, batch=Batch(Scheme.FULL), clipping=None, projection=None, keep=None)
+    return Spec(algorithm=full, problem=left, relation=spec.relation, view=View.ALL_ITERATES, delta=spec.delta)
 
 
 def _grown(certificate: Certificate | None, growth: Fraction) -> Certificate | None:

@@ -1,11 +1,8 @@
 """Batches as pure functions of key and step, not an iterator, so that a scan can draw them.
 
-Every scheme is drawn as it is described: subsets, orders and the steps of a random allocation by sorting 128 random
-bits a record, which differs from uniform by at most n^2 / 2^129 in total variation; Poisson batches by comparing 64
-random bits with the rate, rounded down; waits between uses that are kept apart by the logarithm of 53 bits. A Poisson
-batch is never cut but at its stated cap: a step works through its list in as many blocks as it needs. The price of
-purity is that random schemes look at every record at each step, where `run` looks at the batch alone; uses that are
-kept apart are followed from the first step on.
+Subsets, orders and the steps of a random allocation are drawn by sorting 128 random bits a record, which differs from
+uniform by at most n^2 / 2^129 in total variation; Poisson batches by comparing 64 random bits with the rate, rounded
+down; waits between uses that are kept apart by the logarithm of 53 bits, followed from the first step on.
 """
 
 import math

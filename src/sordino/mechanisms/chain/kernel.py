@@ -3,10 +3,7 @@
     theta <- Proj[theta - eta * ((sum of batch gradients + noise) / b + grad r(theta))]
 
 The noise of a step, of scale tau, is written as noise on the sum, of scale b tau / eta, because there it is added to
-whole numbers without rounding (`lattice`). Iterates and sums are in double precision. Everything that may
-change from run to run without changing the amount of work (step sizes, noise, divisor, clipping bound, radius, number
-of rows, number of steps) is an argument; only what shapes the work is compiled in. Rows are padded, so that the kernel
-does not depend on how many there are.
+whole numbers without rounding (`lattice`). Only what shapes the work is compiled in; everything else is an argument.
 """
 
 import math
@@ -82,11 +79,10 @@ def load(X: NDArray[Any], y: NDArray[Any], block: int | None, dtype: Any, limits
     padded = padded if block is None or padded <= block else -(-padded // block) * block
 
     def filled(column: NDArray[Any], dtype: Any) -> Array:
-        if len(column) == padded and column.dtype == dtype:
-            return jax.device_put(column)
-        longer = np.zeros((padded, *column.shape[1:]), dtype)
-        longer[: len(column)] = column
-        return jax.device_put(longer)
+        if len(column) != padded or column.dtype != dtype:
+            shorter, column = column, np.zeros((padded, *column.shape[1:]), dtype)
+            column[: len(shorter)] = shorter
+        return jax.device_put(column)
 
     # Whole targets stay whole: a loss may use them to choose.
     targets = filled(y, dtype if y.dtype.kind == "f" else np.int32)

@@ -85,15 +85,15 @@ def rounding_needed(spec: Spec, chain: NoisyGradient, model: Model, reach: float
     if spec.relation.value == "add-remove":
         records += 1
     step, root = float(chain.step_size.values(chain.steps).max()), math.sqrt(spec.dim)
-    longest = up(root * lattice.end, 2)
-    smooth = _smoothness(spec)
-    decay = _penalty(model, spec)
-    penalty = decay * longest
+    longest, smooth = up(root * lattice.end, 2), _smoothness(spec)
+    # How much the penalty's gradient grows with the iterate at most.
+    own = model.regulariser_certificates().get(constants.REGULARISER_SMOOTHNESS.name)
+    decay = smooth if own is None else own.value
     each = up(reach * _GRADIENT_ERROR + score_error(spec.dim) * smooth * longest, 3)
     adding = up((528.0 + records / 512.0) * _UNIT * reach, 3)
     shares = records / chain.divisor(spec.n)
     made = up(step * shares * up(each + adding), 4)
-    largest = sum_up([longest, up(step * sum_up([up(shares * reach), penalty]))])
+    largest = sum_up([longest, up(step * sum_up([up(shares * reach), decay * longest]))])
     projecting = 0.0 if chain.projection is None else up(longest * max(2.0**-45, (spec.dim + 16) * _UNIT))
     stretch = up(1.0 + step * (shares * smooth + decay), 4)
     after = up(stretch * sum_up([up(0.5 * root * lattice.spacing, 2), projecting]))
@@ -110,11 +110,3 @@ def _smoothness(spec: Spec) -> float:
         if found is not None:
             return found.value
     raise refuse("problem.smoothness", "to be given where algorithm.rounding is", None)
-
-
-def _penalty(model: Model, spec: Spec) -> float:
-    """How much the penalty's gradient grows with the iterate at most."""
-    own = model.regulariser_certificates().get(constants.REGULARISER_SMOOTHNESS.name)
-    if own is not None:
-        return own.value
-    return _smoothness(spec)

@@ -115,19 +115,10 @@ def participating(run: MatrixMechanism, rows: int, generator: np.random.Generato
     """
     scheme, separation = run.participation.scheme, run.participation.separation or 1
     length = run.steps if scheme is ParticipationScheme.SINGLE else separation
-    rate = run.participation.rate or 1.0
+    size, rate = max(1, -(-rows // length)), run.participation.rate or 1.0
     if run.participation.cap is not None:
         raise refuse("algorithm.participation.cap", "to be absent for a training run", run.participation.cap)
-    sampling = batches.Sampling(
-        rows=rows,
-        size=max(1, -(-rows // length)),
-        rate=rate,
-        chains=1,
-        steps=run.steps,
-        generator=generator,
-        round=length,
-        separation=separation,
-    )
+    sampling = batches.Sampling(rows, size, rate, 1, run.steps, generator, round=length, separation=separation)
     if scheme is ParticipationScheme.POISSON:
         return batches.Poisson(sampling) if separation == 1 else PoissonTurns(sampling)
     if scheme is ParticipationScheme.MIN_SEPARATION and run.participation.rate is None:

@@ -1,10 +1,8 @@
 """Where the parameters of a loss meet an example: the equations at which gradients of parameters arise.
 
-The loss of one example is traced once and written as a flat list of equations. A value that is made of parameters
-alone (a reshaped weight, a sum of two leaves) is *derived*; an equation that takes a derived value and something of the
-example is a *use*. The gradient of a leaf is a function of what its uses were given and of the derivatives of the loss
-in what they answered, so with those two at hand for every example neither norms nor sums need another pass through
-the network. Nothing depends on how a network was written: layers of any library become the same equations.
+A value that is made of parameters alone (a reshaped weight, a sum of two leaves) is *derived*; an equation that takes a
+derived value and something of the example is a *use*. The gradient of a leaf is a function of what its uses were given
+and of the derivatives of the loss in what they answered, so norms and sums need no other pass through the network.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,9 +39,8 @@ class Use:
     @property
     def shapes(self) -> tuple[Any, ...]:
         """What it answers for one example: arrays of floats; other answers have no derivative."""
-        return tuple(
-            jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in self.equation.outvars if _smooth(var.aval)
-        )
+        smooth = (var.aval for var in self.equation.outvars if _smooth(var.aval))
+        return tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in smooth)
 
     def answers(self, derived: Sequence[Array], given: Sequence[Array]) -> tuple[Array, ...]:
         """What the equation answers for one example, floats only."""
@@ -84,11 +81,8 @@ class Traced:
             place = pending.get(id(equation))
             if place is not None:
                 given[place] = tuple(inputs[one] for one in self.uses[place].given)
-                added = iter(taps[place])
-                answers = [
-                    one + next(added) if _smooth(var.aval) else one
-                    for one, var in zip(answers, equation.outvars, strict=True)
-                ]
+                added, pairs = iter(taps[place]), zip(answers, equation.outvars, strict=True)
+                answers = [one + next(added) if _smooth(var.aval) else one for one, var in pairs]
             values.update(zip(equation.outvars, answers, strict=True))
         return _read(values, self.jaxpr.jaxpr.outvars[0]), tuple(given)
 
@@ -208,9 +202,7 @@ def _taken_apart(closed: Any, *inputs: Any) -> list[Any]:
 
 def _classified(jaxpr: Any, leaves: int) -> Traced:
     """Find the uses; `roots` of a derived value are the leaves it is made of."""
-    roots: dict[Any, frozenset[int]] = {
-        var: frozenset({place}) for place, var in enumerate(jaxpr.jaxpr.invars[:leaves])
-    }
+    roots = {var: frozenset({place}) for place, var in enumerate(jaxpr.jaxpr.invars[:leaves])}
     of_example = set(jaxpr.jaxpr.invars[leaves:])
     uses, use_roots = [], []
     for equation in jaxpr.jaxpr.eqns:

@@ -149,10 +149,7 @@ def inverse_root(model: SkipNetwork, theta: Array, law: Array, damping: float) -
         gradients = [forward.gradients(np.ones((len(law), 1)))]
     else:
         shares, residuals = label_residuals(forward.scores)
-        gradients = [
-            forward.gradients(of_label * np.sqrt(share)[:, None])
-            for share, of_label in zip(shares, residuals, strict=True)
-        ]
+        gradients = [forward.gradients(of_label) for of_label in residuals * np.sqrt(shares)[:, :, None]]
         weight = max(_LEAST_WEIGHT, float(np.mean(np.einsum("kn,kno->no", shares, residuals**2))))
     metric = sum((one.T @ one for one in gradients), np.zeros((len(theta), len(theta)))) / len(law)
     values, vectors = np.linalg.eigh(metric)

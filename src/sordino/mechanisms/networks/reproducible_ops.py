@@ -1,15 +1,9 @@
 """Products and convolutions that have the same bits for an example wherever it stands in a block, on any device.
 
-A library of a GPU may add up the products of one example in another order than those of the next one, so that what it
-computes depends on the place in a block. Here a product of what a layer is given with its weight is one of whole
-numbers: either side is rounded to a power of two of its own (one for an example, one for the weight), with so few bits
-that every partial sum stays below 2^53. In double precision such a sum is exact in any order, so its bits depend on the
-example and the weight alone; it is rounded to single precision once. A convolution is such a product with the patches
-under its window as rows, which are slices of what it is given: moved, never computed. Derivatives in what a layer was
-given are products of the same kind.
-
-Nothing is claimed of accuracy but that either side keeps some twenty bits below its largest entry. Of an example that
-is not finite the answer is not a number; no other example is touched.
+A product of what a layer is given with its weight is one of whole numbers: either side is rounded to a power of two of
+its own (one for an example, one for the weight), with so few bits that every partial sum stays below 2^53. In double
+precision such a sum is exact in any order, so its bits depend on the example and the weight alone; it is rounded to
+single precision once. A convolution is such a product with the patches under its window as rows.
 """
 
 import math

@@ -2,10 +2,6 @@
 
     sum_k = sum over the batch of clipped gradients + noise;   params <- params + optimiser(sum_k / public divisor)
 
-Whatever is done with a noised sum is post-processing: momentum, Adam, schedules, running averages of the weights and
-kept points cost nothing. A spec of kind noised-sums has independent noise, one of kind matrix-mechanism correlated
-noise. Batches have any size: they go over the device in microbatches of one public size, the last one masked.
-
 Sums are the whole numbers of `integer_sums`. Noise is a whole-number Gaussian on their lattice, drawn on the host or on
 the accelerator, and nothing but the noised whole numbers reaches the optimiser. Three programs make a step, each of a
 shape that depends on public numbers alone: one moves examples into blocks, which changes no bit; one adds a block to

@@ -108,9 +108,8 @@ class Training:
 
     def __post_init__(self) -> None:
         if not (callable(getattr(self.optimiser, "init", None)) and callable(getattr(self.optimiser, "update", None))):
-            raise validate.refuse(
-                "optimiser", "to have init and update, as those of optax", type(self.optimiser).__name__
-            )
+            word = type(self.optimiser).__name__
+            raise validate.refuse("optimiser", "to have init and update, as those of optax", word)
         object.__setattr__(self, "average", validate.number("average", self.average, _SHARE))
         object.__setattr__(self, "microbatch", validate.whole_number("microbatch", self.microbatch))
         if self.divisor is not None:
@@ -169,12 +168,9 @@ class TrainingRun:
         if self.training.divisor is None:
             raise validate.refuse("divisor", "to be given for a matrix mechanism", None, "state the expected batch")
         if run.participation.scheme in BY_PLACE and self.spec.relation is not Relation.REPLACE_ONE:
-            raise validate.refuse(
-                "relation",
-                "to be replace-one where turns go by place in the table",
-                self.spec.relation.value,
-                "draw turns by balls-in-bins, poisson or random-allocation",
-            )
+            allowed = "to be replace-one where turns go by place in the table"
+            remedy = "draw turns by balls-in-bins, poisson or random-allocation"
+            raise validate.refuse("relation", allowed, self.spec.relation.value, remedy)
         return np.full(run.steps, run.noise_multiplier * run.contribution), correlation_of(run.strategy, run.steps)
 
     @property
@@ -187,8 +183,7 @@ class TrainingRun:
 
     def batches(self, randomness: Randomness) -> Batches | None:
         """The examples of every step; None where each uses all."""
-        generator = randomness.generator(Purpose.BATCHES)
-        run = self.algorithm
+        generator, run = randomness.generator(Purpose.BATCHES), self.algorithm
         if isinstance(run, MatrixMechanism):
             return participating(run, self.rows, generator)
         return described_batches(run.sampling, run.records, self.rows, run.rounds, generator)

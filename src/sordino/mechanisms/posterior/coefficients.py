@@ -20,13 +20,9 @@ from sordino.mechanisms.posterior.laws import Posterior, Prediction, Values, che
 
 # What a score is, for every family: the mean of the target, log odds against the first class, or the log of a rate.
 LINKS = {
-    "linear": "identity",
-    "robust": "identity",
-    "logistic": "logit",
-    "multinomial": "logit",
-    "poisson": "log",
-    "negative-binomial": "log",
-    "cox": "log",
+    **dict.fromkeys(("linear", "robust"), "identity"),
+    **dict.fromkeys(("logistic", "multinomial"), "logit"),
+    **dict.fromkeys(("poisson", "negative-binomial", "cox"), "log"),
 }
 # The key of a release's settings under which all that is not an array is stored.
 COEFFICIENTS = "coefficients"
@@ -83,13 +79,8 @@ class CoefficientPosterior(Posterior):
         columns, dim = len(self.columns), len(self.columns) * len(self.outputs)
         if self.draws.ndim != 2 or self.draws.shape[1] != dim or not self.draws.size:
             raise refuse("draws", f"to be rows of {dim} coefficients", f"shape {self.draws.shape}")
-        wanted = {
-            "places": (columns,),
-            "weights": self.draws.shape[:1],
-            "parts": (3, dim, dim),
-            "to_table": (3, columns),
-        }
-        for name, shape in wanted.items():
+        wanted = {"places": (columns,), "weights": self.draws.shape[:1], "parts": (3, dim, dim)}
+        for name, shape in (wanted | {"to_table": (3, columns)}).items():
             if getattr(self, name).shape != shape:
                 raise refuse(name, f"to have shape {shape}", f"shape {getattr(self, name).shape}")
         if not all(np.isfinite(getattr(self, name)).all() for name in ARRAYS):
@@ -178,7 +169,9 @@ class CoefficientPosterior(Posterior):
         """The same with draws, parts and residual scale in the units of the table; itself if it is so already."""
         if self.units == "table":
             return self
-        matrix = np.kron(self._table_matrix, np.eye(len(self.outputs)))
+        of_columns = np.diag(self.to_table[0])
+        of_columns[0, 1:] = self.to_table[1, 1:]
+        matrix = np.kron(of_columns, np.eye(len(self.outputs)))
         constant = np.repeat(self.to_table[2], len(self.outputs))
         # A slope of 1 for the intercept: what the target is multiplied by.
         scale = float(self.to_table[0, 0]) if self.link == "identity" else 1.0
@@ -189,12 +182,6 @@ class CoefficientPosterior(Posterior):
             residual_scale=self.residual_scale * scale,
             units="table",
         )
-
-    @property
-    def _table_matrix(self) -> Values:
-        found = np.diag(self.to_table[0])
-        found[0, 1:] = self.to_table[1, 1:]
-        return found
 
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
         """Draw again from the draws, by their weights: evenly spaced places on the heap of weights, shuffled."""

@@ -1,8 +1,6 @@
 """The one compiled loop of noised sums: batches, blocks of rounds, bounded contributions and noise, whatever is summed.
 
-A query says what each record contributes to a round and what follows from the noised sum; it never sees a sum without
-noise. It is a frozen dataclass derived from `Query`. Queries on compiled rounds are made by `run_sums`; those that sum
-whole numbers on the host, so that noise is exact too, ask `registry.ExactRounds` for every round's noised sum.
+A query says what each record contributes and what follows from the noised sum; it never sees a sum without noise.
 """
 
 import math

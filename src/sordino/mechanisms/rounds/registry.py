@@ -1,8 +1,7 @@
 """What all queries share: what a spec must say for them, a release, and exact rounds on the host.
 
 The specs of a query's runs begin with its name. A spec that says something else than what is about to run is refused
-before a row is read. `device` has the compiled loop, where a query says what is summed; on the host (`ExactRounds`) the
-caller asks for every round.
+before a row is read.
 """
 
 import math
@@ -84,9 +83,8 @@ class ExactRounds:
         self.algorithm = described(spec, name, replacement)
         instance_of("randomness", randomness, Randomness)
         if self.algorithm.sampling.scheme is not Scheme.FULL:
-            raise refuse(
-                "algorithm.sampling.scheme", "to be full, all records every round", self.algorithm.sampling.scheme.value
-            )
+            word = self.algorithm.sampling.scheme.value
+            raise refuse("algorithm.sampling.scheme", "to be full, all records every round", word)
         check_rows_fit(spec, rows)
         self.sum_noise, self._size = self.algorithm.sum_noise, size
         self._noise = SumNoise.of(randomness, self.algorithm.rounds * size)

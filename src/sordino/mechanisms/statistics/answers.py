@@ -80,8 +80,9 @@ def _(question: Counted, asked: Asked) -> list[Row]:
     if question.word == "histogram" and asked.options.get("levels") is not None:
         return _quantiles(question, asked)
     rows = [_between(name, float(value), half, 0.0, most) for name, value in zip(names, asked.sums, strict=True)]
-    above = asked.options.get("above")
-    return rows if above is None else sorted((row for row in rows if row.low > above), key=lambda row: -row.value)
+    if (above := asked.options.get("above")) is None:
+        return rows
+    return sorted((row for row in rows if row.low > above), key=lambda row: -row.value)
 
 
 def _quantiles(question: Counted, asked: Asked) -> list[Row]:
@@ -182,10 +183,8 @@ def _correlation(sums: Array, width: int, first: int, second: int) -> Array:
 def _(question: Bounds, asked: Asked) -> list[Row]:
     """Ends between which all but a small share lies, rounded outwards to two digits of their distance."""
     if asked.refined is None:
-        ends = only_ends(question, asked.sums, asked.noise)
-        return (
-            [] if ends is None else [Row(*row, math.nan, math.nan) for row in zip(("low", "high"), ends, strict=True)]
-        )
+        ends = only_ends(question, asked.sums, asked.noise) or ()
+        return [Row(name, end, math.nan, math.nan) for name, end in zip(("low", "high"), ends, strict=False)]
     if not isinstance(asked.refined.question, Counted):
         raise InputError(f"The second round of {question.text!r} must be counts in bins.")
     counts, edges = np.asarray(asked.refined.sums[:-1], np.float64), np.asarray(asked.refined.question.edges[0])

@@ -60,21 +60,18 @@ def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> ParsedQuestion
             f"Expected a question such as 'mean: age', got {str(text)[:60]!r}; begin with one of {', '.join(WORDS)}."
         )
     word = form[1]
-    options = _options(text, word, form[3])
-    columns = _columns(form[2] or "", names)
-    absent = [name for name in columns if name not in names]
-    if absent:
+    options, columns = _options(text, word, form[3]), _columns(form[2] or "", names)
+    if absent := [name for name in columns if name not in names]:
         raise InputError(
             f"Expected columns of the table in {text!r}, got {shown_names(absent)}; it has {shown_names(names)}."
         )
     kinds = {column.name: column.kind for column in schema.declared_columns()}
-    if word != Bounds.word:
-        undeclared = [name for name in columns if name not in kinds]
-        if undeclared:
-            raise InputError(
-                f"Expected declared columns in {text!r}, got {shown_names(undeclared)}; declare them, or ask for "
-                "their bounds first."
-            )
+    undeclared = [name for name in columns if name not in kinds]
+    if undeclared and word != Bounds.word:
+        raise InputError(
+            f"Expected declared columns in {text!r}, got {shown_names(undeclared)}; declare them, or ask for their "
+            "bounds first."
+        )
     question = _made(word, text, columns, kinds, options, schema)
     return ParsedQuestion(question, word, {name: value for name, value in options.items() if name in _KEPT})
 

@@ -1,10 +1,7 @@
 """Sums of what a released model gets wrong on private rows: losses, residuals by band, and squares of differences.
 
 Every record becomes a vector that depends on that record and on released numbers alone, cut to 20 binary digits, so
-that sums are exact. Where a column identifies the unit, it counts as one, spread evenly over its k records, each
-floor(2^20 / k) whole numbers of 2^-20: a unit adds a convex combination of vectors of records and of zero. The length
-of a difference of two such combinations is a convex function of both, hence largest where each is one vector or zero,
-so that `added` and `replaced` hold for units as well.
+that sums are exact. `added` and `replaced` hold for units of several records as in `questions`.
 """
 
 import math
@@ -88,6 +85,5 @@ class ScoreNoise:
         if found.lengths != self.lengths:
             raise refuse("the sums", f"to move by {self.lengths}", found.lengths)
         moved = self.lengths.under(self.relation)
-        return SumNoise.of(randomness, len(found.sums)).noised(
-            [CheckedSum(found.sums, EXPONENT, moved, self.deviation / moved)]
-        )
+        total = CheckedSum(found.sums, EXPONENT, moved, self.deviation / moved)
+        return SumNoise.of(randomness, len(found.sums)).noised([total])

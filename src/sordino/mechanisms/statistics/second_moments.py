@@ -13,6 +13,7 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.noise import integer_sums as exact
+from sordino.noise.port import symmetric
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import ACCURACY, checked_rows, inside_ball
 
@@ -39,9 +40,8 @@ class StatisticsStack:
     square: float = 0.5
 
     def __post_init__(self) -> None:
-        check_numbers(
-            self, cross=Interval(0.0, math.sqrt(2.0), low_open=True), square=Interval(0.0, 10.0, low_open=True)
-        )
+        most = {"cross": math.sqrt(2.0), "square": 10.0}
+        check_numbers(self, **{name: Interval(0.0, end, low_open=True) for name, end in most.items()})
 
     @property
     def length(self) -> float:
@@ -76,12 +76,8 @@ class StatisticsStack:
 
     def parts(self, stack: Array, features: int) -> tuple[Array, Array, float]:
         """x x', y x and y^2 summed, from a stack."""
-        rows, columns = np.triu_indices(features)
-        sums = stack / self.weights(features)
-        gram = np.zeros((features, features))
-        gram[rows, columns] = sums[: len(rows)]
-        gram[columns, rows] = sums[: len(rows)]
-        return gram, sums[len(rows) : -1], float(sums[-1])
+        sums, pairs = stack / self.weights(features), features * (features + 1) // 2
+        return symmetric(sums[:pairs]), sums[pairs:-1], float(sums[-1])
 
 
 @dataclass(frozen=True)
@@ -136,8 +132,7 @@ def run_statistics(
         raise refuse("algorithm.rounds", "to be 1", algorithm.rounds)
     if algorithm.contribution < stack.length:
         raise refuse("algorithm.contribution", f"to be at least the stack's {stack.length:.6g}", algorithm.contribution)
-    scaled = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
+    asked = stack.products(np.float64(X) / options.row_norm, np.float64(y) / options.target_bound)
     # Sums are noised before they are weighed, because weighing would round them.
-    asked = stack.products(*scaled)
     noised = weights * rounds.noised(0, asked, exact.PRODUCT_EXPONENT, shares=1.0 / weights)
     return StatisticsRelease(spec, noised, float(rounds.sum_noise[0]))

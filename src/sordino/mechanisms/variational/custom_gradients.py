@@ -9,8 +9,7 @@ whatever W and C are.
                 their inner product (u.v)^2 is not negative; g may be that of a simulated unit
     gradients   u itself: two are at most 2 apart
 
-A natural-gradient round moves the mean of a Gaussian by the covariance times the noised gradient, which is averaged
-over pairs of opposite draws from that Gaussian. Everything after the noise is post-processing.
+Everything after the noise is post-processing.
 """
 
 import math
@@ -214,13 +213,8 @@ class WhitenedGradients(OwnGradients):
         rounds, options = run.algorithm.rounds, dict(run.algorithm.options)
         paces = run.algorithm.schedule("step_size").values(rounds)
         spreads = run.algorithm.schedule("spread").values(rounds) if "spread" in options else np.ones(rounds)
-        numbers = 1 + first + jnp.arange(length)
-        return Paces(
-            run.part(paces, first, length),
-            super().inputs(run, first, length),
-            run.part(spreads, first, length),
-            numbers,
-        )
+        pace, spread = (run.part(each, first, length) for each in (paces, spreads))
+        return Paces(pace, super().inputs(run, first, length), spread, 1 + first + jnp.arange(length))
 
     def contributions(self, point: Path, given: Paces, rows: SomeRows) -> Parts:
         return (Plain(self.whitened(point.place, given.draws, rows)),)

@@ -205,13 +205,7 @@ class GuidedGradients(UnitQuery, EvidenceGradients):
 
 
 def run_variational(
-    spec: Spec,
-    model: Model,
-    features: Any,
-    target: Any,
-    randomness: Randomness,
-    *,
-    options: VariationalOptions,
+    spec: Spec, model: Model, features: Any, target: Any, randomness: Randomness, *, options: VariationalOptions
 ) -> VariationalRelease:
     """Fit the family to the posterior of a model by clipped noisy gradients, and release its parameters.
 

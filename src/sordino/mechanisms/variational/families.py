@@ -38,8 +38,7 @@ class VariationalFamily:
     def squares(self, phi: Array, standard: Array) -> Array | None:
         """How much a unit of each squared coordinate of a gradient counts in the squared length of its lift.
 
-        None where each counts once: a matrix of ones is not only work for nothing, but was also multiplied wrongly in
-        compiled programs (`model.contributions`).
+        None where each counts once: a matrix of ones was multiplied wrongly in compiled programs (`contributions`).
         """
         return None
 
@@ -80,9 +79,8 @@ class FactorisedGaussian(VariationalFamily):
     def __post_init__(self) -> None:
         check_numbers(self, first_deviation=POSITIVE, least_deviation=POSITIVE, largest_deviation=POSITIVE)
         if not self.least_deviation <= self.first_deviation <= self.largest_deviation:
-            raise refuse(
-                "first_deviation", "to lie between least_deviation and largest_deviation", self.first_deviation
-            )
+            allowed = "to lie between least_deviation and largest_deviation"
+            raise refuse("first_deviation", allowed, self.first_deviation)
 
     def size(self, dim: int) -> int:
         return 2 * dim

@@ -1,11 +1,7 @@
 """What a fit needs of a custom model: a loss of one unit, a prior, named sites, and records as rows of numbers.
 
-A front end turns what a user has (a NumPyro model, a loss on a pytree, a module) into a `CustomModel`; it registers
-itself under a word and is asked in the order of registration whether it takes the model.
-
-A fit sums over units. A unit is one record, or all records of a person; then the records of a unit stand side by side
-in one row of a table, with a mask that says which places are taken. Empty places repeat the unit's first record, so
-that no function of them is undefined where it is defined on the unit itself.
+A fit sums over units. The records of a unit stand side by side in one row of a table, with a mask that says which
+places are taken. Empty places repeat the unit's first record, so that functions of them are defined as on the unit.
 """
 
 import math
@@ -109,11 +105,8 @@ def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:
 
 def pack(layout: RecordLayout, data: Mapping[str, Any], units: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """One row of numbers for each unit; `units` numbers the unit of each record, and further records are left out."""
-    columns = []
-    for leaf in layout.leaves:
-        values = finite(data[leaf.name])
-        columns.append(np.asarray(values, np.float64).reshape(len(values), leaf.size))
-    table = np.concatenate(columns, axis=1)
+    found = ((leaf, finite(data[leaf.name])) for leaf in layout.leaves)
+    table = np.concatenate([np.float64(values).reshape(len(values), leaf.size) for leaf, values in found], axis=1)
     return table if units is None else _grouped(layout, table, units)
 
 

@@ -1,11 +1,7 @@
 """The latents of a NumPyro model function: global ones in the flat vector, those of one unit integrated out.
 
-NumPyro is imported here and nowhere else, and only when a model is built from it.
-
-A latent of one unit is known from that unit alone, so no private release can hold it. Its integral is taken unit by
-unit by adaptive Gauss-Hermite quadrature (Naylor & Smith 1982): the nodes are placed around the mode of the unit's own
-joint density, scaled by its curvature there. The nodes count as constants in derivatives, which are then those of a
-quadrature with fixed nodes.
+The integral is taken unit by unit by adaptive Gauss-Hermite quadrature (Naylor & Smith 1982): the nodes are placed
+around the mode of the unit's own joint density, scaled by its curvature there, and are constants in derivatives.
 """
 
 import math

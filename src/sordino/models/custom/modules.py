@@ -1,9 +1,8 @@
 """Networks as their libraries write them: an Equinox module, a Flax module (linen or nnx), and a loss of its output.
 
-What is given is the module and `loss(output, ...)`, whose other arguments name arrays of the data; the arrays that the
-loss does not name are the module's input. Equinox modules are called with one example, as they are meant to be; Flax
-modules with a batch of one. So no gradient of an example can see another one. Layers that mean something else in a
-batch of one are refused with their name: statistics over a batch, draws for a whole batch.
+Arguments of `loss(output, ...)` name arrays of the data; all others are the module's input. Equinox modules are called
+with one example, Flax modules with a batch of one, so no gradient of an example can see another one. Layers that mean
+something else in a batch of one are refused with their name: statistics over a batch, draws for a whole batch.
 """
 
 import inspect
@@ -62,7 +61,8 @@ class LinenAdapter(Adapter):
             variables = params if "params" in params else {"params": params}
         for name in variables:
             if name != "params":
-                place = _first_path(variables[name])
+                path, _ = jax.tree_util.tree_leaves_with_path(variables[name])[0]
+                place = ".".join(str(getattr(key, "key", key)) for key in path[:-1]) or "at the root"
                 raise InputError(
                     f"Expected a module with parameters alone, got {name!r} of the layer {place}, such as statistics "
                     "over the batch; use group or layer normalisation."
@@ -145,18 +145,15 @@ class ModuleLoss(PytreeLoss):
             raise refuse("data", f"to hold the module's input, {', '.join(self.inputs)}", ", ".join(data) or "nothing")
         wholes = {leaf.name: leaf.whole for leaf in self.layout.leaves}
         given = [_typed(data[name], wholes[name]) for name in self.inputs]
+        adapter = self.adapter
+        if adapter is None:
+            raise InputError("This model has no module.")
 
         def of_all(vector: Array) -> Any:
             params = self.unravel(vector)
-            return jax.vmap(lambda *one: self._adapter.applied(params, one))(*given)
+            return jax.vmap(lambda *one: adapter.applied(params, one))(*given)
 
         return {_OUTPUT: jax.jit(lambda vectors: jax.lax.map(of_all, vectors))(jnp.asarray(theta))}
-
-    @property
-    def _adapter(self) -> Adapter:
-        if self.adapter is None:
-            raise InputError("This model has no module.")
-        return self.adapter
 
 
 @front_end("module")
@@ -231,10 +228,3 @@ class ModuleFrontEnd(FrontEnd):
 def _typed(values: Any, whole: bool) -> Array:
     """In the precision that networks are trained in."""
     return jnp.asarray(values).astype(jnp.int32 if whole else jnp.float32)
-
-
-def _first_path(tree: Any) -> str:
-    """The place of the first leaf of a tree, without the leaf itself."""
-    path, _ = jax.tree_util.tree_leaves_with_path(tree)[0]
-    words = [str(getattr(key, "key", key)) for key in path]
-    return ".".join(words[:-1]) or "at the root"

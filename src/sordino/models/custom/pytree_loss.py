@@ -123,9 +123,8 @@ def arrays_apart(tree: Any) -> tuple[Any, Any]:
 
 def put_together(chosen: Any, rest: Any) -> Any:
     """The tree that `arrays_apart` took apart."""
-    return jax.tree.map(
-        lambda one, other: other if one is None else one, chosen, rest, is_leaf=lambda leaf: leaf is None
-    )
+    whole = lambda one, other: other if one is None else one  # noqa: E731
+    return jax.tree.map(whole, chosen, rest, is_leaf=lambda leaf: leaf is None)
 
 
 def refuse_layers(params: Any, where: str = "params", *, draws: bool = False) -> None:
@@ -159,13 +158,8 @@ def refuse_layers(params: Any, where: str = "params", *, draws: bool = False) ->
 
 def _path(path: Any) -> str:
     """The place of a leaf as a name, such as layers.0.weight."""
-    words = []
-    for key in path:
-        for attribute in ("key", "idx", "name"):
-            if hasattr(key, attribute):
-                words.append(str(getattr(key, attribute)))
-                break
-    return ".".join(words)
+    found = ([getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)] for key in path)
+    return ".".join(str(words[0]) for words in found if words)
 
 
 @front_end("pytree-loss")

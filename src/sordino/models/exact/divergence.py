@@ -72,12 +72,8 @@ class _Cells:
         left, right = self.left[chosen], self.right[chosen]
         middle = (left + right) / 2
         new = _Cells.on(f, np.concatenate([left, middle]), np.concatenate([middle, right]))
-        return _Cells(
-            np.concatenate([self.left[~chosen], new.left]),
-            np.concatenate([self.right[~chosen], new.right]),
-            np.concatenate([self.positive[~chosen], new.positive]),
-            np.concatenate([self.gaps[~chosen], new.gaps]),
-        )
+        columns = ("left", "right", "positive", "gaps")
+        return _Cells(*(np.concatenate([getattr(self, name)[~chosen], getattr(new, name)]) for name in columns))
 
     def integral(self, f: SignedMixture) -> Bracket:
         """The integral where f is positive, adjacent cells joined so that rounding errors do not add up."""

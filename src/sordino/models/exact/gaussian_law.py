@@ -24,9 +24,8 @@ class GaussianLaw:
     covariance: Array
 
     def __post_init__(self) -> None:
-        mean = read_only("mean", self.mean, (None,))
-        covariance = read_only("covariance", self.covariance, (len(mean), len(mean)))
-        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "mean", read_only("mean", self.mean, (None,)))
+        covariance = read_only("covariance", self.covariance, (self.dim, self.dim))
         object.__setattr__(self, "covariance", checked_covariance(covariance))
 
     @property
@@ -49,8 +48,7 @@ class GaussianLaw:
     def copies(self, count: int) -> "GaussianLaw":
         """The joint law of independent draws, stacked: what several chains released together look like."""
         count = whole_number("count", count)
-        stacked: Array = np.array(linalg.block_diag(*[self.covariance] * count))
-        return GaussianLaw(np.tile(self.mean, count), stacked)
+        return GaussianLaw(np.tile(self.mean, count), np.array(linalg.block_diag(*[self.covariance] * count)))
 
 
 def checked_covariance(covariance: Array) -> Array:
@@ -83,13 +81,10 @@ class GaussianMixtureLaw:
     covariances: Array
 
     def __post_init__(self) -> None:
-        weights = probabilities("weights", self.weights)
-        means = read_only("means", self.means, (len(weights), None))
-        shape = (len(weights), means.shape[1], means.shape[1])
-        covariances = checked_covariance(read_only("covariances", self.covariances, shape))
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "means", means)
-        object.__setattr__(self, "covariances", covariances)
+        object.__setattr__(self, "weights", probabilities("weights", self.weights))
+        object.__setattr__(self, "means", read_only("means", self.means, (len(self.weights), None)))
+        covariances = read_only("covariances", self.covariances, (len(self.weights), self.dim, self.dim))
+        object.__setattr__(self, "covariances", checked_covariance(covariances))
 
     @property
     def dim(self) -> int:
@@ -138,8 +133,7 @@ class Transform:
         # The right bend is the one along which the integrand is smallest: it does not oscillate there.
         contours = sorted((_Contour(self, saddle, scale, peak, bend) for bend in _BENDS), key=lambda c: c.size)
         for contour in contours:
-            result = contour.sum()
-            if result is not None:
+            if (result := contour.sum()) is not None:
                 value, error = result
                 return Bracket(max(0.0, (value - error) * math.exp(peak)), (value + error) * math.exp(peak))
         raise SordinoError("A contour integral did not converge; please report the two laws that led to it.")
@@ -256,12 +250,9 @@ class GaussianLoss:
             return Bracket(float(low), float(high))
         if len(self.ratios) == 1 and self.shift == 0.0:
             return _delta_on_the_line(float(self.ratios[0]), float(self.means[0]), epsilon)
-        return self._transform(epsilon).integral()
-
-    def _transform(self, epsilon: float) -> Transform:
         excess = self.ratios - 1
         high = 1 / float(excess.max()) if excess.max(initial=0.0) > 0 else math.inf
-        return Transform(partial(self._exponent, epsilon), high)
+        return Transform(partial(self._exponent, epsilon), high).integral()
 
     def _exponent(self, epsilon: float, s: Complex) -> Complex:
         product = (self.ratios - 1) * s[:, None]

@@ -112,7 +112,12 @@ class LineMixture:
 
     def log_density(self, points: ArrayLike) -> Array:
         """Log density."""
-        return self._over_points(points, self._log_density)
+
+        def of_some(at: Array) -> Array:
+            logs = self.family.log_density((at[:, None] - self.locations) / self.scales) - np.log(self.scales)
+            return log_sum(logs + np.log(np.maximum(self.weights, 1e-320)))
+
+        return self._over_points(points, of_some)
 
     def density(self, points: ArrayLike) -> Array:
         """Density."""
@@ -149,11 +154,6 @@ class LineMixture:
         """Itself."""
         return self
 
-    def _log_density(self, points: Array) -> Array:
-        standard = (points[:, None] - self.locations) / self.scales
-        logs = self.family.log_density(standard) - np.log(self.scales)
-        return log_sum(logs + np.log(np.maximum(self.weights, 1e-320)))
-
     def _tails(self, points: Array, sign: float) -> Array:
         return self.family.above(sign * (points[:, None] - self.locations) / self.scales) @ self.weights
 
@@ -166,8 +166,6 @@ class LineMixture:
 
 
 # The difference p - factor q of two mixtures on the line, components they share cancelled before anything is computed.
-#
-# Neighbouring chains with random batches share every pattern in which the differing record is not used.
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +182,7 @@ class SignedMixture:
         """p - factor q, for two mixtures of one family."""
         if first.family != second.family:
             raise InputError(f"Expected two mixtures of one family, got {first.family} and {second.family}.")
-        rows = np.stack([np.concatenate([m.locations for m in (first, second)]), _scales(first, second)], axis=1)
+        rows = np.concatenate([np.stack([law.locations, law.scales], axis=1) for law in (first, second)])
         kinds, place = np.unique(rows, axis=0, return_inverse=True)
         weights = np.concatenate([first.weights, -factor * second.weights])
         merged = np.bincount(place.reshape(-1), weights=weights, minlength=len(kinds))
@@ -198,20 +196,13 @@ class SignedMixture:
 
     def masses(self, left: Array, right: Array) -> tuple[Array, Array]:
         """The integrals of the two parts over intervals."""
-        return (
-            self.positive_total * self.positive.mass(left, right),
-            self.negative_total * self.negative.mass(left, right),
-        )
+        above = self.positive_total * self.positive.mass(left, right)
+        return above, self.negative_total * self.negative.mass(left, right)
 
     def curvature(self, left: Array, right: Array) -> Array:
         """An upper bound on |f''| over each interval."""
-        return self.positive_total * self.positive.curvature(
-            left, right
-        ) + self.negative_total * self.negative.curvature(left, right)
-
-
-def _scales(first: LineMixture, second: LineMixture) -> Array:
-    return np.concatenate([first.scales, second.scales])
+        above = self.positive_total * self.positive.curvature(left, right)
+        return above + self.negative_total * self.negative.curvature(left, right)
 
 
 def _part(like: LineMixture, kinds: Array, weights: Array) -> tuple[LineMixture, float]:

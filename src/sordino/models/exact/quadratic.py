@@ -107,9 +107,8 @@ def extremal_pair(spec: Spec, position: int) -> QuadraticPair:
     if spec.relation is Relation.REPLACE_ONE:
         half = _value(spec, "gradient_sensitivity") / 2
         return QuadraticPair(_constant(spec, half, kinds), _constant(spec, -half, kinds), spec.relation, at)
-    bound = _value(spec, "gradient_bound")
-    absent = _constant(spec, bound, np.delete(kinds, at))
-    return QuadraticPair(_constant(spec, bound, kinds), absent, spec.relation, at)
+    both = (_constant(spec, _value(spec, "gradient_bound"), present) for present in (kinds, np.delete(kinds, at)))
+    return QuadraticPair(*both, spec.relation, at)
 
 
 def _constant(spec: Spec, pull: float, kinds: NDArray[np.int64]) -> Quadratics:
@@ -117,8 +116,7 @@ def _constant(spec: Spec, pull: float, kinds: NDArray[np.int64]) -> Quadratics:
     pulls = np.zeros((2, spec.dim))
     pulls[1, 0] = pull
     certificate = None if spec.problem is None else spec.problem.strong_convexity
-    decay = 0.0 if certificate is None else certificate.value
-    return Quadratics(np.zeros((2, spec.dim, spec.dim)), pulls, kinds, decay)
+    return Quadratics(np.zeros((2, spec.dim, spec.dim)), pulls, kinds, certificate.value if certificate else 0.0)
 
 
 def _value(spec: Spec, name: str) -> float:

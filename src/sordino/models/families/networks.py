@@ -17,11 +17,7 @@ from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 from sordino.models.families.classification import as_codes, need_codes
 
 Shapes = tuple[tuple[int, ...], ...]
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "tanh": jnp.tanh,
-    "relu": jax.nn.relu,
-    "softplus": jax.nn.softplus,
-}
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "softplus": jax.nn.softplus}
 
 
 def activation(word: str) -> Callable[[Array], Array]:

@@ -34,16 +34,10 @@ class GaussianLinear(LinearScoreModel):
 
     def facts(self, domain: Domain) -> LossFacts:
         target = domain.target_bound
-        return linear_score_facts(
-            domain,
-            Residual(
-                bound=None,
-                slope=self.noise_precision,
-                at_zero=None if target is None else product_up(self.noise_precision, target.value),
-                because=f"the residual p (s - y) has slope p = {self.noise_precision:g} in the score s",
-                source=Citation("simsekli2024differential", "Proposition 11"),
-            ),
-        )
+        at_zero = None if target is None else product_up(self.noise_precision, target.value)
+        because = f"the residual p (s - y) has slope p = {self.noise_precision:g} in the score s"
+        source = Citation("simsekli2024differential", "Proposition 11")
+        return linear_score_facts(domain, Residual(None, self.noise_precision, at_zero, because, source))
 
 
 @family("huber")
