@@ -199,5 +199,5 @@ def test_the_number_of_rows_is_used_nowhere_under_add_remove():
     plan = LookPlan.of(found, declared, 0.1, 1e-6, Relation.ADD_REMOVE)
     rows = Rows.of(from_arrays({"age": np.random.default_rng(0).normal(50, 10, 20_000)}), declared)
     first = repr([answers for _, answers in plan.answered(sums_in_memory(rows), Sources(1), 0.95)])
-    rows.number = 10**6
+    rows.units = 10**6
     assert repr([answers for _, answers in plan.answered(sums_in_memory(rows), Sources(1), 0.95)]) == first

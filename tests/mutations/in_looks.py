@@ -29,6 +29,6 @@ IN_LOOKS = mutations(
 + read_table(declared.source(data))
 @@ look: the number of rows instead of the declared one | LookPlan.answered | look/test_answers.py -k nowhere
 - question.refined(*(ends[k] or (-1.0, 1.0)), self.schema.records, self.noise[k])
-+ question.refined(*(ends[k] or (-1.0, 1.0)), rows.number, self.noise[k])
++ question.refined(*(ends[k] or (-1.0, 1.0)), rows.units, self.noise[k])
 """
 )

@@ -11,8 +11,8 @@ IN_SAMPLING = mutations(
 - -math.log1p(-sampling.rate)
 + -2.0 * math.log1p(-sampling.rate)
 @@ random allocation: one use too few | RandomAllocation.drawn | mechanisms/chain/test_batches.py
-- uniform_subsets(self.sampling.generator, self.length, uses, rows).reshape(-1)
-+ uniform_subsets(self.sampling.generator, self.length, uses, rows).reshape(-1) * 0
+- uniform_subsets(generator, self.length, uses, rows).reshape(-1)
++ uniform_subsets(generator, self.length, uses, rows).reshape(-1) * 0
 @@ truncated Poisson: one record more than the cap | TruncatedPoisson._some | mechanisms/chain/test_batches.py
 - return records[places < cap], np.minimum(counts, cap)
 + return records[places < cap + 1], np.minimum(counts, cap + 1)

@@ -120,7 +120,6 @@ class Helper:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         return self._process.pid
 
     def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
@@ -210,7 +209,6 @@ class Helpers:
                 helper.close()
 
     def close(self) -> None:
-        """End all of them."""
         with self._lock:
             idle, self._idle = self._idle, []
         for helper in idle:

@@ -154,8 +154,7 @@ def rows_mark(rows: MarkedRows) -> int:
         for columns in rows.marked():
             odds = np.empty(len(columns), np.uint32)
             for place in range(len(odds)):
-                odds[place] = odd
-                odd = (odd * _ODD + 2) % 2**32
+                odds[place], odd = odd, (odd * _ODD + 2) % 2**32
             # In one pass; whole numbers are the same in whatever order they are added.
             total = total + np.einsum("c,cr->r", odds, np.ascontiguousarray(columns).view(np.uint32))
         mixed = total.view(np.uint64)
@@ -172,16 +171,9 @@ def arithmetic() -> str:
     points = np.linspace(-30.0, 30.0, 4001) + 2.0**-9
     sizes = np.abs(points) + 0.125
     with np.errstate(all="ignore"):
-        found = [
-            np.exp(points),
-            np.log(sizes),
-            np.log1p(sizes),
-            np.sqrt(sizes),
-            special.expit(points),
-            special.gammaln(sizes),
-            special.pdtr(np.floor(sizes), sizes),
-            special.betainc(2.5, np.floor(sizes) + 1.0, 0.3),
-        ]
+        found = [np.exp(points), *(function(sizes) for function in (np.log, np.log1p, np.sqrt))]
+        found += [special.expit(points), special.gammaln(sizes), special.pdtr(np.floor(sizes), sizes)]
+        found.append(special.betainc(2.5, np.floor(sizes) + 1.0, 0.3))
     return hashlib.sha256(b"".join(np.ascontiguousarray(one, "<f8").tobytes() for one in found)).hexdigest()
 
 
@@ -204,13 +196,12 @@ class Engine(ABC):
 
     def check(self, parts: Sequence[TablePart]) -> None:
         """Refuse parts that this engine cannot read; before anything is debited."""
-        if self.elsewhere:
-            own = next((part.name for part in parts if not (part.shared or isinstance(part, self.own_frames))), None)
-            if own is not None:
-                raise InputError(
-                    f"Expected a table that other processes can read, such as files, for this engine, got {own}; save "
-                    "it as Parquet, or use the engine 'streamed'."
-                )
+        own = next((part.name for part in parts if not (part.shared or isinstance(part, self.own_frames))), None)
+        if self.elsewhere and own is not None:
+            raise InputError(
+                f"Expected a table that other processes can read, such as files, for this engine, got {own}; save it "
+                "as Parquet, or use the engine 'streamed'."
+            )
 
     @abstractmethod
     def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:

@@ -269,5 +269,5 @@ def _read(data: object, schema: Schema, relation: Relation, names: tuple[str, ..
     if table.rows > exact.MOST_ROWS:
         raise InputError(f"The table has more than {exact.MOST_ROWS} rows. Look at a part of it.")
     rows = Rows.of(table, schema)
-    check_number(schema, relation, rows.number)
+    check_number(schema, relation, rows.units)
     return rows

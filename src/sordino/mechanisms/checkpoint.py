@@ -53,8 +53,7 @@ def platform() -> dict[str, Any]:
 def traced(function: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> str:
     """A digest of what a function of floats computes: its compiled program and that of its gradient, constants too."""
 
-    # A name is not enough: two functions may have one, and one may hold numbers that change. A custom rule for
-    # the gradient shows in the gradient alone.
+    # A custom rule for the gradient shows in the gradient alone.
     def gradient(*given: Any) -> Any:
         answer, back = jax.vjp(lambda first: function(first, *given[1:]), given[0])
         return back(jax.tree.map(jnp.ones_like, answer))
@@ -117,8 +116,7 @@ class Keeper:
     """Writes a run down from time to time, and gives back what an earlier process wrote.
 
     `identify` describes the run, given a salt for the digest of its private rows. The first snapshot is written before
-    any step is made: a folder that cannot be written to is found out then, not after hours. If a later one cannot be
-    written, the run goes on, with a warning, and the one before it stays.
+    any step is made. If a later one cannot be written, the run goes on, with a warning, and the one before it stays.
     """
 
     def __init__(self, checkpoint: Checkpoint, steps: int, identify: Callable[[bytes], dict[str, Any]]) -> None:
@@ -160,7 +158,6 @@ class Keeper:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to write."""
         return time.monotonic() - self._written >= self.checkpoint.every
 
     def begin(self, snapshot: Snapshot) -> None:
@@ -171,7 +168,6 @@ class Keeper:
         self._written, self._step = time.monotonic(), snapshot.step
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Write a later snapshot."""
         try:
             self._write(snapshot)
             self._step = snapshot.step
@@ -180,7 +176,6 @@ class Keeper:
         self._written = time.monotonic()
 
     def complete(self) -> None:
-        """Delete the checkpoint."""
         files.remove_privately(self.checkpoint.path)
 
     def _write(self, snapshot: Snapshot) -> None:

@@ -94,18 +94,16 @@ def _read(path: Path) -> bytes:
     """The content of a file that nobody but its owner may read; another one is refused."""
     try:
         # Not blocking, because a pipe nobody writes to would be waited for.
-        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(path, os.O_RDONLY | flags)
-        with os.fdopen(descriptor, "rb") as file:
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
-            mode = stat.S_IMODE(status.st_mode)
             if not stat.S_ISREG(status.st_mode):
                 raise CheckpointError(f"{str(path)!r} is not a regular file.")
             if os.name == "posix" and status.st_uid != os.geteuid():
                 raise CheckpointError(
                     f"{str(path)!r} belongs to another user, who may know its noise. Delete it and start again."
                 )
-            if os.name == "posix" and mode & _OTHERS:
+            if os.name == "posix" and (mode := stat.S_IMODE(status.st_mode)) & _OTHERS:
                 raise CheckpointError(
                     f"Expected {str(path)!r} to be readable by its owner alone, got permissions {mode:o}; "
                     "it may have been read by others, so delete it and begin again."

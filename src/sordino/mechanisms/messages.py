@@ -229,7 +229,6 @@ class MessagePassingRelease(SumsRelease):
 
     @property
     def posterior(self) -> GaussianPosterior:
-        """The approximate posterior."""
         return GaussianPosterior(self.site, self.family, self.natural)
 
 
@@ -269,12 +268,10 @@ class Messages(Query):
 
     @property
     def family(self) -> GaussianFamily:
-        """The family of the posterior."""
         return self.site.family(self.features)
 
     @property
     def prior_vector(self) -> Array:
-        """The prior's natural parameters."""
         dtype = jnp.zeros(()).dtype
         mean = jnp.broadcast_to(jnp.asarray(self.prior.mean, dtype), (self.family.dim,))
         return self.family.prior(self.prior.precision, mean, self.site.gamma_prior)

@@ -54,17 +54,13 @@ def posterior_draws(
     instance_of("randomness", randomness, Randomness)
     generator, drawn = randomness.generator(Purpose.DRAWS), run.drawn
     if isinstance(drawn, specs.PerturbedDraws) or drawn is None:
-        remedy = "draw with the sampler of your own and hand each draw to `perturb`"
-        raise refuse(
-            "algorithm.drawn.kind", "to be rejection or metropolis", None if drawn is None else "perturbed", remedy
-        )
+        remedy, word = "draw with the sampler of your own and hand each draw to `perturb`", drawn and "perturbed"
+        raise refuse("algorithm.drawn.kind", "to be rejection or metropolis", word, remedy)
     centre = _vector("start", np.zeros(drawn.dim) if start is None else start, drawn.dim)
     values: list[Array | None] = []
     if isinstance(drawn, specs.MetropolisDraws):
-        noise = ExactDraws.of(randomness)
-        values.extend(
-            _noised(_metropolis(run, drawn, potential, centre, generator), drawn.noise, noise) for _ in range(run.draws)
-        )
+        noise, drawing = ExactDraws.of(randomness), (run, drawn, potential, centre, generator)
+        values.extend(_noised(_metropolis(*drawing), drawn.noise, noise) for _ in range(run.draws))
     elif isinstance(run.potential, specs.BoundedPotential):
         values.extend(_uniform_envelope(run.potential, drawn, potential, centre, generator) for _ in range(run.draws))
     else:
@@ -99,7 +95,9 @@ def _near_the_top(
     A step of length 1/M shortens the gradient by 1 - m/M at least, so this ends; where it ends changes how long a draw
     takes and not its law.
     """
-    m, M = potential.strong_convexity.value, _smoothness(drawn)
+    if drawn.smoothness is None:
+        raise refuse("algorithm.drawn.smoothness", "to be given for a strongly log-concave potential", None)
+    m, M = potential.strong_convexity.value, drawn.smoothness.value
     short = math.sqrt(2 * math.log(2) / max(1 / m - 1 / M, 1e-300)) * (1 - 1e-9)
     point = start
     slope = _vector("gradient", gradient(point), drawn.dim)
@@ -114,12 +112,6 @@ def _near_the_top(
     if size > short:
         raise InputError("The gradient does not fall as strong_convexity and smoothness say.")
     return np.stack([point, slope])
-
-
-def _smoothness(drawn: specs.RejectionDraws) -> float:
-    if drawn.smoothness is None:
-        raise refuse("algorithm.drawn.smoothness", "to be given for a strongly log-concave potential", None)
-    return drawn.smoothness.value
 
 
 def _gaussian_envelope(

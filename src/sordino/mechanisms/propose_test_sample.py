@@ -151,12 +151,10 @@ class _SlopeSums:
         return xx * (1 + _SHARE), max(xy * (1 - _SHARE) - _TINY, Fraction(0))
 
     def most(self) -> tuple[Fraction, Fraction]:
-        """The other ends."""
         xx, xy = self._computed
         return xx * (1 - _SHARE), xy * (1 + _SHARE) + _TINY
 
     def exact(self) -> tuple[Fraction, Fraction]:
-        """Both without any error, in whole numbers."""
         return _exact_sum(self.x, self.x), _exact_sum(self.x, self.y)
 
     @cached_property

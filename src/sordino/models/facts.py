@@ -46,13 +46,10 @@ class Domain:
         """The domain that encoding under a schema enforces; certificates say if its bounds came from private rows."""
         kind = schema.target.kind if schema.target is not None else None
         magnitudes = kind is not None and kind.bound is not None
-        return cls(
-            features=len(schema.feature_names),
-            row_norm=schema.feature_norm_certificate(),
-            target_bound=schema.target_bound_certificate() if magnitudes else None,
-            target_width=schema.target_width_certificate() if magnitudes else None,
-            classes=kind.classes if kind is not None else None,
-        )
+        bound = schema.target_bound_certificate() if magnitudes else None
+        width = schema.target_width_certificate() if magnitudes else None
+        classes = kind.classes if kind is not None else None
+        return cls(len(schema.feature_names), schema.feature_norm_certificate(), bound, width, classes)
 
     @property
     def reads_private_data(self) -> bool:
@@ -142,11 +139,9 @@ class LossFacts:
             return self
         reason = f"{self.growth.reason}; |theta| <= {radius:g} by projection"
         growing = float_up(Fraction(self.growth.g1) * Fraction(radius))
-        return replace(
-            self,
-            gradient_bound=LossFact(sum_up_exactly(self.growth.at_zero, growing), reason),
-            gradient_sensitivity=LossFact(sum_up_exactly(self.growth.g0, growing), reason),
-        )
+        ends = (sum_up_exactly(start, growing) for start in (self.growth.at_zero, self.growth.g0))
+        bound, apart = (LossFact(end, reason) for end in ends)
+        return replace(self, gradient_bound=bound, gradient_sensitivity=apart)
 
 
 NOTHING_KNOWN = LossFacts()
@@ -190,10 +185,6 @@ def linear_score_facts(domain: Domain, residual: Residual) -> LossFacts:
     elif at_zero is not None:
         reason = f"{residual}; gradient(theta) = gradient(0) + A theta with 0 <= A <= {smoothness:g}"
         growth = Growth(2.0 * at_zero, smoothness, at_zero, reason)
-    return LossFacts(
-        convex=f"convex in theta: {residual}",
-        gradient_bound=bound,
-        gradient_sensitivity=None if bound is None else LossFact(2.0 * bound.value, bound.reason),
-        smoothness=LossFact(smoothness, f"{residual}; {rows}"),
-        growth=growth,
-    )
+    apart = None if bound is None else LossFact(2.0 * bound.value, bound.reason)
+    smooth = LossFact(smoothness, f"{residual}; {rows}")
+    return LossFacts(f"convex in theta: {residual}", bound, apart, smooth, growth)

@@ -25,12 +25,10 @@ MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(FAMILIES)
 def build_model(named: NamedModel, where: str = "model") -> Model:
     """The model that the words describe; anything unknown is refused, and `where` is said to be the place of it."""
     kind = MODELS[one_of(f"{where}.name", named.name, MODELS)]
-    known = {field.name: field.type for field in fields(kind)}
-    unknown = [name for name, _ in named.parameters if name not in known]
-    if unknown:
-        raise InputError(
-            f"Expected {where}.parameters of {named.name} to be among {', '.join(known)}, got {unknown[0]!r}."
-        )
+    known = [field.name for field in fields(kind)]
+    if unknown := [name for name, _ in named.parameters if name not in known]:
+        allowed = f"to be among {', '.join(known)}"
+        raise InputError(f"Expected {where}.parameters of {named.name} {allowed}, got {unknown[0]!r}.")
     arguments: dict[str, Any] = dict(named.parameters)
     try:
         return kind(**arguments)
@@ -39,9 +37,8 @@ def build_model(named: NamedModel, where: str = "model") -> Model:
         missing = [name for name in needed if name not in arguments]
         if missing:
             raise InputError(f"{where}.parameters of {named.name} lacks {missing[0]!r}.") from None
-        raise InputError(
-            f"Expected {where}.parameters that fit {named.name}, got {arguments!r:.80} ({error})."
-        ) from None
+        found = f"got {arguments!r:.80} ({error})."
+        raise InputError(f"Expected {where}.parameters that fit {named.name}, {found}") from None
 
 
 @dataclass(frozen=True)

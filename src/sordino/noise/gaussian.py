@@ -59,9 +59,7 @@ class Deviates:
 
     def less(self, places: Places, other: "Deviates", places_there: Places) -> NDArray[np.bool_]:
         """Whether the numbers at `places` are below those of `other` at `places_there`, one by one."""
-        answer = np.zeros(len(places), bool)
-        undecided = np.arange(len(places))
-        digit = 0
+        answer, undecided, digit = np.zeros(len(places), bool), np.arange(len(places)), 0
         while undecided.size:
             here = self.word(digit)[places[undecided]]
             there = other.word(digit)[places_there[undecided]]
@@ -92,11 +90,9 @@ class ExactGaussians(OneProcess):
     ) -> None:
         self.port = port
         bits, self._word_bits = random_words(generator, word_bits), word_bits
-        self._whole = np.zeros(size, np.int64)
-        self._used = np.zeros(size, bool)
+        self._whole, self._used = np.zeros(size, np.int64), np.zeros(size, bool)
         self._trials: list[Deviates] = []
-        self._trial_of = np.zeros(size, np.intp)
-        self._place_in = np.zeros(size, np.intp)
+        self._trial_of, self._place_in = np.zeros((2, size), np.intp)
         missing = np.arange(size)
         while missing.size:
             trial = _Trial(generator, bits, len(missing), word_bits)
@@ -123,7 +119,13 @@ class ExactGaussians(OneProcess):
         self.check_process()
         places = np.arange(len(self))[part]
         self._use(places)
-        values = self._approximate(places)
+        fractions = np.zeros(len(places))
+        for number, trial in enumerate(self._trials):
+            of_it = self._trial_of[places] == number
+            first = trial.word(0)[self._place_in[places[of_it]]]
+            fractions[of_it] = np.ldexp(first.astype(np.float64), -self._word_bits)
+        sizes = self._whole[places] + fractions
+        values = np.where(self._negative[places], -sizes, sizes)
         computed = offsets + scales * values
         off = _ROUNDINGS * (np.abs(offsets) + scales * (np.abs(values) + 1.0)) + scales * 2.0**-self._word_bits
         nearest = np.rint(computed)
@@ -160,15 +162,6 @@ class ExactGaussians(OneProcess):
             if least == (given.most_mean + far + Fraction(1, 2)).__ceil__() - 1:
                 return least
             digits += 1
-
-    def _approximate(self, places: Places) -> NDArray[np.float64]:
-        fractions = np.zeros(len(places))
-        for number, trial in enumerate(self._trials):
-            of_it = self._trial_of[places] == number
-            first = trial.word(0)[self._place_in[places[of_it]]]
-            fractions[of_it] = np.ldexp(first.astype(np.float64), -self._word_bits)
-        size = self._whole[places] + fractions
-        return np.where(self._negative[places], -size, size)
 
 
 class EnclosedLaw(NamedTuple):
@@ -207,9 +200,8 @@ class _Trial:
         """Events of probability exp(-1/2)."""
         last = Deviates(self._bits, size, self._word_bits)
         running = np.flatnonzero(last.in_lower_half())
-        even = np.ones(size, bool)
+        even, held = np.ones(size, bool), running
         even[running] = False
-        held = running
         while running.size:
             fresh = Deviates(self._bits, len(running), self._word_bits)
             longer = fresh.less(np.arange(len(running)), last, held)

@@ -174,7 +174,6 @@ class Vectors(Contributions):
         return _counted(found, counted).sum(axis=0), self.measures(found)
 
     def measures(self, found: Sums) -> Sequence[Array]:
-        """Of some rows."""
         return (lengths_of(found),)
 
     def square(self, row: int, which: int) -> int:

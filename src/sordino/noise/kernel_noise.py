@@ -1,4 +1,4 @@
-"""The noise of compiled kernels: drawn here a block of steps at a time, added by `NoisePort.added` inside the kernel."""
+"""The noise of compiled kernels: drawn here a block of steps at a time, added inside by `NoisePort.added`."""
 
 import math
 from collections.abc import Callable
@@ -83,7 +83,6 @@ class NetworkNoise:
         self._drawn: tuple[int, Any] = (0, ())
 
     def added(self, total: Array, k: int) -> Array:
-        """The sum of step k with its noise, in single precision."""
         port = self.randomness.port
         if port is ADDED:
             with in_doubles():

@@ -213,7 +213,6 @@ class Lattice:
 
     @property
     def spacing(self) -> float:
-        """The distance of two neighbouring points."""
         return math.ldexp(1.0, self.exponent)
 
     @property
@@ -246,7 +245,6 @@ class LatticeNoise(NamedTuple):
     rest: Any
 
     def at(self, k: Any) -> "LatticeNoise":
-        """That of step k of a block."""
         return LatticeNoise(*(part[k] for part in self))
 
 

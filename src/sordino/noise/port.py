@@ -51,7 +51,6 @@ class Grid:
 
     @property
     def spacing(self) -> float:
-        """The distance of two neighbouring points."""
         return math.ldexp(1.0, self.exponent)
 
     def round(self, values: Any) -> NDArray[np.float64]:
@@ -172,11 +171,9 @@ class ExactDraws:
 
     @classmethod
     def of(cls, randomness: Randomness) -> "ExactDraws":
-        """From the stream of a run's noise."""
         return cls(randomness.generator(Purpose.NOISE), randomness.port)
 
     def laplace(self, value: int, scale: float) -> int:
-        """A whole number plus discrete Laplace noise."""
         call = NoisedCall(Law.LAPLACE, np.array([value]), scale)
         return self._port.answer(call, lambda: value + whole_laplace(self.generator, scale))
 

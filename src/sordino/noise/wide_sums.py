@@ -39,12 +39,10 @@ class WideSums:
 
     @classmethod
     def zeros(cls, size: int) -> Self:
-        """The sum over no records."""
         return cls(np.zeros(size, np.int64), np.zeros(size, np.uint64))
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Self:
-        """What `to_bytes` wrote."""
         if len(text) % 16:
             raise refuse("sums", "to be 16 bytes each", f"{len(text)} bytes")
         halves = np.frombuffer(text, "<u8").reshape(-1, 2)
@@ -63,11 +61,9 @@ class WideSums:
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, values: NDArray[np.int64]) -> None:
-        """Add numbers of 64 bits."""
         self._add(np.where(values < 0, np.int64(-1), np.int64(0)), values.astype(np.int64).view(np.uint64))
 
     def add_wide(self, other: "WideSums") -> None:
-        """Add another sum of as many numbers."""
         self._add(other.high, other.low)
 
     def _add(self, high: NDArray[np.int64], low: NDArray[np.uint64]) -> None:

@@ -55,9 +55,9 @@ Step = float | specs.Schedule
 
 def as_schedule(name: str, value: Step) -> specs.Schedule:
     """A positive number as a constant schedule, a schedule as it is."""
-    return (
-        value if isinstance(value, specs.Schedule) else specs.ConstantSchedule(validate.number(name, value, POSITIVE))
-    )
+    if isinstance(value, specs.Schedule):
+        return value
+    return specs.ConstantSchedule(validate.number(name, value, POSITIVE))
 
 
 def power_law(schedule: specs.Schedule, factor: float, power: float) -> specs.Schedule:

@@ -73,27 +73,16 @@ def sums_exponent(clip: float, size: int, noise: float, records: int, block: int
 
 @dataclass(eq=False)
 class WholeSums:
-    """Sums of clipped gradients over blocks of one size, as whole numbers of 2^exponent.
-
-    Attributes:
-        loss: `loss(params, example)`, a number.
-        clip: the longest contribution of an example.
-        params: a tree of arrays or of their shapes.
-        example: one example, as a tree of shapes.
-        block: how many examples a block has, a public number.
-        noise: the largest scale of noise that is added to a sum in whole numbers, which have to hold it.
-        records: the most examples that a sum may have.
-        own_bits: whether products with weights are exact (`reproducible_ops`), for devices where they differ by place.
-    """
+    """Sums of clipped gradients over blocks of one size, as whole numbers of 2^exponent."""
 
     loss: Loss
     clip: float
-    params: Any
-    example: Any
-    block: int
-    noise: float
-    records: int
-    own_bits: bool = False
+    params: Any  # a tree of arrays or of their shapes
+    example: Any  # a tree of shapes
+    block: int  # how many examples a block has, a public number
+    noise: float  # the largest scale of noise that is added to a sum in whole numbers, which have to hold it
+    records: int  # the most examples that a sum may have
+    own_bits: bool = False  # whether products with weights are exact, for devices where they differ by place
 
     def __post_init__(self) -> None:
         self.clip = number("clip", self.clip, POSITIVE)
@@ -111,11 +100,9 @@ class WholeSums:
 
     @property
     def spacing(self) -> float:
-        """What one whole number stands for."""
         return math.ldexp(1.0, self.exponent)
 
     def zeros(self) -> Array:
-        """The sum over no example."""
         with in_doubles():
             return jnp.zeros(sum(self.sizes), jnp.int64)
 
@@ -175,14 +162,11 @@ class WholeSums:
 
     def _whole(self, piece: Gradients | Products | Picked, weights: Array) -> Whole:
         if isinstance(piece, Gradients):
-            return self._whole_gradients(piece, weights)
+            whole = self._rounded(piece.gradients, weights, self.exponent, self.most)
+            off = 1.0 + (math.prod(whole.shape[1:]) + 8) * 2.0**-52
+            squares = jnp.sum(jnp.square(whole).reshape(self.block, -1), axis=1) * off
+            return squares, lambda within: jnp.tensordot(within, whole, 1)
         return self._whole_factors(piece, weights) if isinstance(piece, Products) else self._whole_rows(piece, weights)
-
-    def _whole_gradients(self, piece: Gradients, weights: Array) -> Whole:
-        whole = self._rounded(piece.gradients, weights, self.exponent, self.most)
-        entries = math.prod(whole.shape[1:])
-        squares = jnp.sum(jnp.square(whole).reshape(self.block, -1), axis=1) * (1.0 + (entries + 8) * 2.0**-52)
-        return squares, lambda within: jnp.tensordot(within, whole, 1)
 
     def _whole_factors(self, piece: Products, weights: Array) -> Whole:
         groups, positions, inputs = piece.rows.shape[1:]

@@ -53,20 +53,12 @@ class Use:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A loss of one example, taken apart.
+    """A loss of one example, taken apart; `bind` evaluates an equation of the forward pass."""
 
-    Attributes:
-        jaxpr: its equations, wrappers taken apart; inputs are the leaves of the parameters, then those of an example.
-        leaves: how many of the inputs are leaves of the parameters.
-        uses: where parameters meet the example, in the order of the equations.
-        roots: for every use, the numbers of the leaves that its derived values are made of.
-        bind: evaluates an equation of the forward pass.
-    """
-
-    jaxpr: Any
-    leaves: int
-    uses: tuple[Use, ...]
-    roots: tuple[frozenset[int], ...]
+    jaxpr: Any  # its equations; inputs are the leaves of the parameters, then those of an example
+    leaves: int  # how many of the inputs are leaves of the parameters
+    uses: tuple[Use, ...]  # in the order of the equations
+    roots: tuple[frozenset[int], ...]  # for every use, the numbers of the leaves that its derived values are made of
     _derived: frozenset[Any]
     bind: Callable[[Any, Sequence[Any]], list[Any]] = field(default_factory=lambda: bound)
 

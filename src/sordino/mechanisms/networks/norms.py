@@ -2,13 +2,9 @@
 
 For a product of what a layer was given, A (positions by inputs), with a weight, and derivatives D (positions by
 outputs) of the loss in its answers, the gradient of one example is A'D. Its squared length is the sum over pairs of
-positions of (AA') times (DD'), entry by entry: two matrices of positions by positions, however large the weight is.
-With one position that is |A|^2 |D|^2. A convolution is such a product with the patches under its window as rows; an
-embedding is one whose rows have a single 1, so AA' says which positions hold the same word. Where A'D has not many more
-numbers than its factors it is written down.
-
-A rule says for one kind of equation what is multiplied; what no rule answers for is computed from gradients of one
-example each.
+positions of (AA') times (DD'), entry by entry. A convolution is such a product with the patches under its window as
+rows; an embedding is one whose rows have a single 1. A rule says for one kind of equation what is multiplied; what no
+rule answers for is computed from gradients of one example each.
 """
 
 import math
@@ -36,28 +32,19 @@ class Gradients:
     gradients: Array
 
     def squares(self) -> Array:
-        """Squared lengths of the gradients."""
         return jnp.sum(jnp.square(self.gradients.reshape(len(self.gradients), -1)), axis=1)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["rows", "derivatives"], meta_fields=["axes", "shape", "place"])
 @dataclass(frozen=True)
 class Products:
-    """Gradients A'D of a weight, one for each example and group.
+    """Gradients A'D of a weight, of which `shape` is the shape, one for each example and group."""
 
-    Attributes:
-        rows: A, shape (examples, groups, positions, inputs).
-        derivatives: D, shape (examples, groups, positions, outputs).
-        axes: which axes of the weight the groups, inputs and outputs stand for, in that order.
-        shape: of the weight.
-        place: of the use that takes the weight.
-    """
-
-    rows: Array
-    derivatives: Array
-    axes: tuple[int, ...]
+    rows: Array  # A, shape (examples, groups, positions, inputs)
+    derivatives: Array  # D, shape (examples, groups, positions, outputs)
+    axes: tuple[int, ...]  # of the weight that groups, inputs and outputs stand for, in that order
     shape: tuple[int, ...]
-    place: int = -1
+    place: int = -1  # of the use that takes the weight
 
     @property
     def small(self) -> bool:
@@ -96,21 +83,13 @@ class Products:
 )
 @dataclass(frozen=True)
 class Picked:
-    """Gradients of a table of which every position picked one row.
+    """Gradients of a table, of which `shape` is the shape, and of which every position picked one row."""
 
-    Attributes:
-        rows: which row, shape (examples, positions).
-        derivatives: shape (examples, positions, entries), 0 where a position's row is none of the table.
-        outside: whether an example may not count, since what a device does with its words is not said.
-        shape: of the table.
-        place: of the use that takes the table.
-    """
-
-    rows: Array
-    derivatives: Array
-    outside: Array
+    rows: Array  # which row, shape (examples, positions)
+    derivatives: Array  # shape (examples, positions, entries), 0 where a position's row is none of the table
+    outside: Array  # whether an example may not count, since what a device does with its words is not said
     shape: tuple[int, ...]
-    place: int = -1
+    place: int = -1  # of the use that takes the table
 
     def squares(self) -> Array:
         """Squared lengths of the gradients: positions that hold the same row add up before the length is taken."""

@@ -57,7 +57,6 @@ class TrainingSteps:
         self.move = jax.jit(self._moved, donate_argnums=0)
 
     def first(self) -> TrainingState:
-        """The state before the first step."""
         run = self.run
         memory, past = run.training.optimiser.init(run.unravel(run.first)), (len(run.correlation.past), run.dim)
         return TrainingState(run.first, memory, run.first, jnp.zeros(past))

@@ -43,11 +43,9 @@ class Descent:
     fall: int | None = None
 
     def init(self, params: Any) -> Any:
-        """No velocity, and no step made."""
         return jax.tree.map(jnp.zeros_like, params), jnp.zeros((), jnp.int32)
 
     def update(self, gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        """The update, and the next velocity and number of steps."""
         del params
         velocity = jax.tree.map(lambda old, new: self.momentum * old + new, state[0], gradient)
         rate = self.rate if self.fall is None else self.rate * jnp.maximum(1.0 - state[1] / self.fall, 0.0)
@@ -66,7 +64,6 @@ class Adam:
         validate.check_numbers(self, mean_share=_SHARE, square_share=_SHARE, floor=validate.POSITIVE)
 
     def init(self, params: Array) -> Any:
-        """No mean, no square, and no step made."""
         return jnp.zeros_like(params), jnp.zeros_like(params), jnp.zeros((), jnp.int32)
 
     def update(self, gradient: Array, state: Any, params: Any = None) -> tuple[Array, Any]:
@@ -148,7 +145,6 @@ class TrainingRun:
 
     @property
     def example(self) -> Any:
-        """The shapes of one example."""
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self.examples)
 
     def _noise(self) -> tuple[NDArray[np.float64], NoiseCorrelation]:
@@ -189,7 +185,6 @@ class TrainingRun:
         return described_batches(run.sampling, run.records, self.rows, run.rounds, generator)
 
     def identity(self, salt: bytes) -> dict[str, Any]:
-        """What a checkpoint is bound to."""
         leaves, structure = jax.tree.flatten(self.examples)
         start = content_digest(b"start", np.asarray(self.first))
         digest = traced(

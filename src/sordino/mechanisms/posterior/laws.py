@@ -100,7 +100,6 @@ class DrawsPosterior(Posterior):
         return self._flat.var(axis=0, ddof=1) if len(self._flat) > 1 else np.zeros(self.dim)
 
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
-        """Draw again from the draws, with replacement."""
         return self._flat[generator.integers(0, len(self._flat), whole_number("draws", draws))]
 
     def interval(self, level: float) -> tuple[Values, Values]:

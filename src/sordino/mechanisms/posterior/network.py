@@ -47,7 +47,6 @@ class NetworkPosterior(StoredGaussian):
 
     @property
     def columns(self) -> int:
-        """How many entries an encoded row has."""
         return len(self.transform) - 1
 
     def rows(self, X: Array) -> Array:

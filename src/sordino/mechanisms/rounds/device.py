@@ -97,14 +97,9 @@ class Run:
         length = min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
         for first in range(0, self.algorithm.rounds, length):
             drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
-            block = RoundBlock(
-                jnp.asarray(first, jnp.int32),
-                jnp.asarray(min(length, self.algorithm.rounds - first), jnp.int32),
-                self.part(self.sum_noise, first, length),
-                self._noise(first, length, size),
-                query.inputs(self, first, length),
-                *map(jnp.asarray, drawn),
-            )
+            made = (jnp.asarray(each, jnp.int32) for each in (first, min(length, self.algorithm.rounds - first)))
+            scales, noise = self.part(self.sum_noise, first, length), self._noise(first, length, size)
+            block = RoundBlock(*made, scales, noise, query.inputs(self, first, length), *map(jnp.asarray, drawn))
             # Batches of random size may need more room from one block to the next.
             yield None if batches is None else batches.capacity, block
 

@@ -36,7 +36,6 @@ class SumsRelease(ABC):
 
     @property
     def algorithm(self) -> NoisedSums:
-        """What ran."""
         return instance_of("spec.algorithm", self.spec.algorithm, NoisedSums)
 
     @property

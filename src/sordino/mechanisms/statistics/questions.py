@@ -49,7 +49,7 @@ class Rows:
     ):
         self._table = table if groups is None or len(groups.kept) == table.rows else table.take(groups.kept)
         self._kinds, self._tokens = dict(kinds), tokens
-        self.number = table.rows if groups is None else groups.number
+        self.units = table.rows if groups is None else groups.number
         self.unit_of_row = None if groups is None else groups.units
         self.weights = record_weights(self._table.rows, self.unit_of_row)
         self._numbers: dict[str, Array] = {}
@@ -62,11 +62,6 @@ class Rows:
         if unit is not None and unit.column is not None:
             groups = grouped(unit.column, table.columns[unit.column], unit.most_records, schema.missing_tokens)
         return cls(table, kinds, schema.missing_tokens, groups)
-
-    @property
-    def units(self) -> int:
-        """How many records, or units, there are."""
-        return self.number
 
     def marked(self) -> list[Array]:
         """What sums are made of, column by column: what an engine compares between rounds."""
@@ -198,7 +193,6 @@ class Counted(Question):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells of each column."""
         return tuple(len(names) for names in self.names)
 
     @property

@@ -55,7 +55,6 @@ class StatisticsStack:
         return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), ACCURACY)
 
     def size(self, features: int) -> int:
-        """Length of the stack."""
         return features * (features + 1) // 2 + features + 1
 
     def products(self, X: Array, y: Array) -> exact.Pairs:

@@ -115,13 +115,11 @@ class OwnGradients(UnitQuery):
         return jnp.where(usable, mean, 0.0) @ (place.whitening.T / place.clip)
 
     def gradients(self, theta: Array, rows: Array) -> Array:
-        """The gradient of every unit."""
         if self.simulate and self.model.simulates:
             rows = jax.vmap(self.model.simulated, in_axes=(None, 0))(theta, rows)
         return self.model.unit_gradients(theta, rows)
 
     def points(self, place: GradientPlace, draws: Array) -> list[Array]:
-        """Where gradients are taken."""
         if not self.pairs:
             return [place.mean]
         steps = [place.spread @ draws[k] for k in range(self.pairs)]

@@ -61,7 +61,6 @@ class VariationalRelease(SumsRelease):
 
     @property
     def posterior(self) -> Posterior:
-        """The approximate posterior."""
         return self.family.posterior(self.model, self.phi)
 
 
@@ -96,7 +95,6 @@ class EvidenceGradients(Query):
     options: VariationalOptions
 
     def dim(self, features: int) -> int:
-        """The number of parameters of the model."""
         return self.model.dim(features)
 
     def size(self, features: int) -> int:
@@ -117,11 +115,9 @@ class EvidenceGradients(Query):
         )
 
     def last(self, rounds: int) -> int:
-        """How many rounds are averaged."""
         return int(self.options.averaged * rounds)
 
     def contributions(self, point: VariationalState, given: VariationalInputs, rows: SomeRows) -> Parts:
-        """The gradient in theta of every record's loss."""
         theta = self.options.family.theta(point.phi, given.standard)
         return self.model.record_gradients(theta, rows.features, rows.target, rows.sizes)
 
@@ -183,7 +179,6 @@ class GuidedGradients(UnitQuery, EvidenceGradients):
         return max(1, super().last(rounds))
 
     def started(self, theta: Array, clip: float) -> VariationalState:
-        """The state before the first round."""
         phi = self.options.family.first(theta)
         slopes = jnp.zeros(self.model.size, theta.dtype)
         memory = self.options.optimiser.init(phi)

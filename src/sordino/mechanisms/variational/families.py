@@ -24,11 +24,9 @@ class VariationalFamily:
     """A family of approximate posteriors over `dim` parameters; what it does not say is that of a single point."""
 
     def size(self, dim: int) -> int:
-        """Length of phi."""
         return dim
 
     def first(self, mean: Array) -> Array:
-        """phi at the beginning of a run."""
         return mean
 
     def theta(self, phi: Array, standard: Array) -> Array:
@@ -47,7 +45,6 @@ class VariationalFamily:
         return gradient
 
     def entropy_gradient(self, phi: Array) -> Array:
-        """The gradient of the family's entropy."""
         return jnp.zeros_like(phi)
 
     def restrained(self, phi: Array) -> Array:
@@ -59,7 +56,6 @@ class VariationalFamily:
         return jnp.zeros((dim, dim))
 
     def posterior(self, model: Model, phi: NDArray[np.floating]) -> Posterior:
-        """The posterior that phi stands for."""
         return DrawsPosterior(model, np.asarray(phi)[None, None])
 
 

@@ -78,20 +78,15 @@ class Sizes:
 
 
 class NaturalPosterior(NamedTuple):
-    """The released Gaussian over the unconstrained parameters, and what is known of its making.
-
-    `noise` is the part of the covariance that the privacy noise makes; `doubt` is the relative error, by noise, of the
-    information in one direction. `changed` is the information at the end over that which the last stage began with: far
-    from 1 the fit had not converged. Draws have the shape (draws, size).
-    """
+    """The released Gaussian over the unconstrained parameters, and what is known of its making."""
 
     mean: Array
     covariance: Array
-    noise: Array
-    doubt: float
+    noise: Array  # the part of the covariance that the privacy noise makes
+    doubt: float  # the relative error, by noise, of the information in one direction
     clip: float
-    changed: float
-    draws: Array
+    changed: float  # the information at the end over that at the last stage's begin: far from 1, no convergence
+    draws: Array  # shape (draws, size)
 
 
 def part_of(sizes: Sizes, query: str, share: float, rounds: int, apart: float, **options: Any) -> NoisedSums:

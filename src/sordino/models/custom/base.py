@@ -35,7 +35,6 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """Numbers in one record."""
         return math.prod(self.shape)
 
 
@@ -48,7 +47,6 @@ class RecordLayout:
 
     @property
     def width(self) -> int:
-        """Columns of one record."""
         return sum(leaf.size for leaf in self.leaves)
 
     @property
@@ -58,7 +56,6 @@ class RecordLayout:
 
     @property
     def places(self) -> Iterator[tuple[Leaf, slice]]:
-        """Each array and its columns."""
         ends = accumulate(leaf.size for leaf in self.leaves)
         return ((leaf, slice(end - leaf.size, end)) for leaf, end in zip(self.leaves, ends, strict=True))
 

@@ -88,7 +88,6 @@ class Latent:
 
     @property
     def size(self) -> int:
-        """Number of unconstrained numbers."""
         return math.prod(self.shape)
 
 

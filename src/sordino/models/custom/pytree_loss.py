@@ -81,7 +81,6 @@ class PytreeLoss(CustomModel):
         return found
 
     def _check_value(self) -> None:
-        """The loss of one made-up record is one number."""
         record = {name: jnp.asarray(part[0]) for name, part in blank(self.layout, 1, seed=1).items()}
         try:
             shape = jax.eval_shape(lambda theta: self.loss(self.unravel(theta), **record), self.flat)

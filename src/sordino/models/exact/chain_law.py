@@ -33,7 +33,6 @@ class AffineStep:
 
     @classmethod
     def identity(cls, dim: int) -> "AffineStep":
-        """The map that changes nothing."""
         return cls(np.eye(dim), np.zeros(dim), np.zeros((dim, dim)))
 
     def push(self, mean: Array, covariance: Array) -> tuple[Array, Array]:

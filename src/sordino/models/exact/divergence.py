@@ -68,7 +68,6 @@ class _Cells:
         return cls(left, right, plus > minus, gaps)
 
     def halved(self, f: SignedMixture, chosen: NDArray[np.bool_]) -> "_Cells":
-        """The same cover with the chosen cells cut in the middle."""
         left, right = self.left[chosen], self.right[chosen]
         middle = (left + right) / 2
         new = _Cells.on(f, np.concatenate([left, middle]), np.concatenate([middle, right]))

@@ -30,7 +30,6 @@ class GaussianLaw:
 
     @property
     def dim(self) -> int:
-        """The number of coordinates."""
         return len(self.mean)
 
     def sample(self, generator: np.random.Generator, size: int) -> Array:
@@ -40,7 +39,6 @@ class GaussianLaw:
         return self.mean + generator.standard_normal((size, self.dim)) @ root.T
 
     def line(self) -> LineMixture:
-        """The same law as a mixture of one, on the line."""
         if self.dim != 1:
             raise InputError(f"This needs a law on the line; this one has {self.dim} coordinates.")
         return LineMixture(NORMAL, np.ones(1), self.mean, cholesky(self.covariance)[0])
@@ -88,11 +86,9 @@ class GaussianMixtureLaw:
 
     @property
     def dim(self) -> int:
-        """The number of coordinates."""
         return self.means.shape[1]
 
     def line(self) -> LineMixture:
-        """The same law as a mixture on the line."""
         if self.dim != 1:
             raise InputError(f"This needs a law on the line; this one has {self.dim} coordinates.")
         return LineMixture(NORMAL, self.weights, self.means[:, 0], np.sqrt(self.covariances[:, 0, 0]))
@@ -250,9 +246,12 @@ class GaussianLoss:
             return Bracket(float(low), float(high))
         if len(self.ratios) == 1 and self.shift == 0.0:
             return _delta_on_the_line(float(self.ratios[0]), float(self.means[0]), epsilon)
+        return self._transform(epsilon).integral()
+
+    def _transform(self, epsilon: float) -> Transform:
         excess = self.ratios - 1
         high = 1 / float(excess.max()) if excess.max(initial=0.0) > 0 else math.inf
-        return Transform(partial(self._exponent, epsilon), high).integral()
+        return Transform(partial(self._exponent, epsilon), high)
 
     def _exponent(self, epsilon: float, s: Complex) -> Complex:
         product = (self.ratios - 1) * s[:, None]

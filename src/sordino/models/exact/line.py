@@ -34,7 +34,6 @@ class NormalFamily:
     accuracy: float = 4e-15
 
     def log_density(self, points: Array) -> Array:
-        """Log density."""
         return -0.5 * points * points - _HALF_LOG_2PI
 
     def above(self, points: Array) -> Array:
@@ -111,7 +110,6 @@ class LineMixture:
             raise InputError(f"Expected scales to be positive, got {self.scales.min()!r}.")
 
     def log_density(self, points: ArrayLike) -> Array:
-        """Log density."""
 
         def of_some(at: Array) -> Array:
             logs = self.family.log_density((at[:, None] - self.locations) / self.scales) - np.log(self.scales)
@@ -120,7 +118,6 @@ class LineMixture:
         return self._over_points(points, of_some)
 
     def density(self, points: ArrayLike) -> Array:
-        """Density."""
         return np.exp(self.log_density(points))
 
     def cdf(self, points: ArrayLike) -> Array:
@@ -151,7 +148,6 @@ class LineMixture:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def line(self) -> "LineMixture":
-        """Itself."""
         return self
 
     def _tails(self, points: Array, sign: float) -> Array:
@@ -191,16 +187,13 @@ class SignedMixture:
         return cls(positive, positive_total, negative, negative_total)
 
     def density(self, points: Array) -> Array:
-        """The value of f."""
         return self.positive_total * self.positive.density(points) - self.negative_total * self.negative.density(points)
 
     def masses(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """The integrals of the two parts over intervals."""
         above = self.positive_total * self.positive.mass(left, right)
         return above, self.negative_total * self.negative.mass(left, right)
 
     def curvature(self, left: Array, right: Array) -> Array:
-        """An upper bound on |f''| over each interval."""
         above = self.positive_total * self.positive.curvature(left, right)
         return above + self.negative_total * self.negative.curvature(left, right)
 
@@ -227,7 +220,6 @@ class StableLaw1D:
         check_numbers(self, scale=POSITIVE)
 
     def line(self) -> LineMixture:
-        """The same law as a mixture of one."""
         family = StableFamily(self.alpha)
         return LineMixture(family, np.ones(1), np.array([self.location]), np.array([self.scale]))
 

@@ -55,21 +55,17 @@ class Quadratics:
 
     @property
     def n(self) -> int:
-        """The number of records."""
         return len(self.kinds)
 
     @property
     def dim(self) -> int:
-        """The number of parameters."""
         return self.pulls.shape[1]
 
     @property
     def counts(self) -> Counts:
-        """How many records there are of each kind."""
         return self.counted(self.kinds)
 
     def counted(self, kinds: NDArray[np.int64]) -> Counts:
-        """How often each kind occurs."""
         return np.bincount(kinds, minlength=len(self.pulls))
 
     def drift(self, counts: ArrayLike, divisor: float) -> tuple[Array, Array]:

@@ -19,10 +19,8 @@ def read_only(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Arr
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"Expected {name} to be numbers of shape {_shown(shape)}, got {value!r:.80}.") from None
-    fits = array.ndim == len(shape) and all(
-        have > 0 and wanted in {None, have} for have, wanted in zip(array.shape, shape, strict=False)
-    )
-    if not fits:
+    sizes = zip(array.shape, shape, strict=False)
+    if array.ndim != len(shape) or not all(have > 0 and wanted in {None, have} for have, wanted in sizes):
         raise InputError(f"Expected {name} of shape {_shown(shape)}, got shape {array.shape}.")
     if not np.all(np.isfinite(array)):
         raise InputError(f"{name} has an infinite or missing value.")
@@ -133,8 +131,6 @@ def _kernel(alpha: float, nodes: Array) -> tuple[Array, Array]:
     return log_v, theta * special.expit(nodes)
 
 
-# A table of a stable law's tail and density, for the many evaluations a numerical divergence needs.
-#
 # log P(X > x) and the log density are interpolated by Chebyshev polynomials on pieces of asinh(x); beyond the last
 # piece the law follows its power tail. About forty times faster than the integrals, and within 1e-12 of them.
 
@@ -164,12 +160,10 @@ class StableTable:
         self._density = fit @ np.log(density(alpha, points))
 
     def above(self, points: Array) -> Array:
-        """P(X > point)."""
         tail = np.exp(self._evaluate(self._above, np.abs(points), self._alpha))
         return np.where(points >= 0, tail, 1.0 - tail)
 
     def log_density(self, points: Array) -> Array:
-        """The log density."""
         return self._evaluate(self._density, np.abs(points), self._alpha + 1)
 
     def _evaluate(self, coefficients: Array, points: Array, tail_power: float) -> Array:

@@ -25,11 +25,6 @@ def need_signs(domain: Domain, model: str) -> None:
         raise refuse(f"the target of {model}", "to be the signs -1 and +1", domain, "declare the target a boolean")
 
 
-def as_signs(y: Array) -> Array:
-    """Every target as -1 or +1: what is above 0 counts as +1."""
-    return jnp.where(y > 0, 1, -1).astype(y.dtype)
-
-
 def as_codes(y: Array, classes: int) -> Array:
     """Every target as one of the codes 0, ..., classes - 1."""
     return jnp.clip(y, 0, classes - 1)
@@ -39,9 +34,8 @@ def need_codes(domain: Domain, classes: int, model: str) -> None:
     """Refuse a target that is declared as anything but the codes 0, ..., classes - 1."""
     signs = domain.target_width is not None and domain.target_width.value != 1.0
     if domain.classes not in (None, classes) or signs:
-        raise refuse(
-            f"the target of {model}", f"to be the codes 0..{classes - 1}", domain, "declare the target a category"
-        )
+        allowed = f"to be the codes 0..{classes - 1}"
+        raise refuse(f"the target of {model}", allowed, domain, "declare the target a category")
 
 
 _LOGISTIC_FACTS = Residual(
@@ -61,7 +55,7 @@ class _SignModel(LinearScoreModel):
     words: ClassVar[str]
 
     def as_labels(self, y: Array) -> Array:
-        return as_signs(y)
+        return jnp.where(y > 0, 1, -1).astype(y.dtype)
 
     def facts(self, domain: Domain) -> LossFacts:
         need_signs(domain, self.words)

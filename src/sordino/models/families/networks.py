@@ -125,7 +125,6 @@ class NetworkOfNumber(Model):
 
     @property
     def outputs(self) -> int:
-        """The width of the last layer."""
         return 1
 
     def loss_of(self, output: Array, y: Array) -> Array:

@@ -66,7 +66,6 @@ class GaussianFamily(ABC):
 
     @property
     def size(self) -> int:
-        """The length of a natural vector."""
         return self.gaussian_size + 2 * self.gammas
 
     @abstractmethod
@@ -142,7 +141,6 @@ class BlockGaussian(GaussianFamily):
 
     @property
     def width(self) -> int:
-        """The number of coordinates of a block."""
         return self.dim // self.blocks
 
     @property
