@@ -243,11 +243,7 @@ def _send(answers: Any, kind: str, found: Any) -> None:
 
 @cache
 def keep_memory() -> None:
-    """Let this process, which works for others, keep some of the memory that arrays come and go in.
-
-    Otherwise the system clears a fresh page for each few rows that are summed. Dask has its workers give back every 64
-    KiB, which costs half as much again as what is computed of rows. With this up to 128 MiB stay.
-    """
+    """Let this process, which works for others, keep up to 128 MiB of the memory that arrays come and go in."""
     try:
         change = ctypes.CDLL(None).mallopt  # of the GNU library
     except (OSError, AttributeError, TypeError):

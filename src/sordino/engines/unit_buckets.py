@@ -129,8 +129,10 @@ def to_bytes(table: Table) -> bytes:
     for name, column in table.columns.items():
         if isinstance(column, StoredColumn):
             array, decimal = column.values, column.decimal
+        elif isinstance(column, ObjectColumn):
+            array, decimal = pa.array([json.dumps(_tagged(cell)) for cell in column.values.tolist()], pa.string()), ""
         else:
-            array, decimal = pa.array([json.dumps(_tagged(cell)) for cell in _cells(column)], pa.string()), ""
+            raise TypeError(type(column).__name__)
         fields.append(pa.field(name, array.type, metadata={"decimal": decimal}))
         arrays.append(array)
     sink = pa.BufferOutputStream()
@@ -148,12 +150,6 @@ def from_bytes(content: bytes) -> Table:
         cells = (json.loads(text, object_hook=_untagged) for text in ([] if decimal else array.to_pylist()))
         columns[column.name] = StoredColumn(array, decimal) if decimal else ObjectColumn.of(cells)
     return Table(columns)
-
-
-def _cells(column: Column) -> list[Any]:
-    if not isinstance(column, ObjectColumn):
-        raise TypeError(type(column).__name__)
-    return column.values.tolist()
 
 
 def _tagged(cell: Any) -> Any:

@@ -45,12 +45,7 @@ class EmOptions:
 
 @dataclass(frozen=True, eq=False)
 class EmRelease(SumsRelease):
-    """A private mixture.
-
-    `counts` are the noisy numbers of records of the components, limited to what is possible; `mean_noise` is the
-    standard deviation, public, of the privacy noise on each sum of rows that the means were made of. `iterates` holds
-    the means after every round where the view is all-iterates, and is None otherwise.
-    """
+    """A private mixture; `iterates` holds the means after every round where the view is all-iterates, else None."""
 
     query: ClassVar[str] = "expected statistics"
 
@@ -58,8 +53,8 @@ class EmRelease(SumsRelease):
     options: EmOptions
     means: NDArray[np.floating]
     weights: NDArray[np.floating]
-    counts: NDArray[np.floating]
-    mean_noise: float
+    counts: NDArray[np.floating]  # noisy numbers of records of the components, limited to what is possible
+    mean_noise: float  # the standard deviation, public, of the noise on each sum of rows that means were made of
     iterates: NDArray[np.floating] | None
 
     @property

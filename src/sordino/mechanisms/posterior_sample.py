@@ -90,11 +90,8 @@ def _noised(draw: Array, noise: specs.AverageNoise, drawn: ExactDraws) -> Array:
 def _near_the_top(
     potential: specs.StronglyLogConcave, drawn: specs.RejectionDraws, gradient: Gradient, start: Array
 ) -> Array:
-    """A point, and its gradient, at which the envelope costs a factor of 2 at most.
-
-    A step of length 1/M shortens the gradient by 1 - m/M at least, so this ends; where it ends changes how long a draw
-    takes and not its law.
-    """
+    """A point, and its gradient, at which the envelope costs a factor of 2 at most."""
+    # A step of length 1/M shortens the gradient by 1 - m/M at least, so this ends.
     if drawn.smoothness is None:
         raise refuse("algorithm.drawn.smoothness", "to be given for a strongly log-concave potential", None)
     m, M = potential.strong_convexity.value, drawn.smoothness.value

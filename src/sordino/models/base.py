@@ -84,8 +84,6 @@ def _curvature(
     return found
 
 
-# What a model is: a per-example loss, a data-free penalty, gradients the kernel can sum, and certificates.
-#
 # A model is a frozen, hashable dataclass, so that it can be a static argument of a compiled function. Parameters are
 # one flat vector. The objective of a chain is ``(1/n) sum_i loss(theta, x_i, y_i) + penalty(theta)``.
 
@@ -142,10 +140,7 @@ class Model(ABC):
         return exact_product(weights, clipped)
 
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
-        """Every record's gradient, unclipped, as a run adds them up: in double precision, each from its record alone.
-
-        `sizes` are those of the rows where the caller has them.
-        """
+        """Every record's gradient, unclipped, as a run adds them up: in double precision, each of its record alone."""
         del sizes
         return (Plain(self._gradients(theta, X, Y)),)
 
@@ -155,8 +150,7 @@ class Model(ABC):
     def clips_rows(self, clipping: Clipping) -> bool:
         """Whether a clipping acts on rows of features, and not on gradients; refused where the model has no residual.
 
-        Residual clipping cuts a scalar residual at bound / |x|, so that |residual * x| <= bound. That is the same
-        update as clipping the norm; the word states that the residual is a scalar.
+        Residual clipping cuts a scalar residual at bound / |x|: the same update as clipping the norm.
         """
         if clipping.kind is ClippingKind.RESIDUAL and not self.scalar_residual:
             remedy = 'use clipping kind "norm"'

@@ -25,19 +25,14 @@ class Law(StrEnum):
 
 
 class NoisedCall(NamedTuple):
-    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise.
-
-    `bound` is the longest contribution of a record, where it follows from earlier answers and no spec can say it. `mu`
-    is the parameter of the Gaussian mechanism that the call is, where the port computed the scale from a bound that it
-    checked: one over the multiplier.
-    """
+    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise."""
 
     law: Law
     statistic: NDArray[Any]
     scale: ArrayLike
     unit: float = 1.0
-    bound: float | None = None
-    mu: float | None = None
+    bound: float | None = None  # the longest contribution, where it follows from earlier answers and no spec can say it
+    mu: float | None = None  # of the Gaussian mechanism, where the port computed the scale from a bound that it checked
 
 
 class NoisePort:

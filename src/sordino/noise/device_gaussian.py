@@ -5,9 +5,8 @@ and a position; a sign, eleven bits of v and twenty of f; 53 more bits of f; and
 comparisons, with the same enclosures. What they leave open, about one draw in a million, is settled on the host in
 whole numbers, from the same bits and ever more; what is not kept, 1 in 600, is drawn again with words of its own.
 
-Draws stand in rows of 1,024. Of every row the first sixteen places that were not kept are drawn again, three times if
-need be; all of that is the same work in every row, so nothing is sorted or counted across rows. Rows with anything left
-are looked at on the host. Every step of a run has a nonce of its own, so its draws depend on its number alone.
+Of every row of 1,024 draws the first sixteen places that were not kept are drawn again, three times if need be. Rows
+with anything left are looked at on the host. Every step of a run has a nonce of its own.
 
 Needs of the device: IEEE 754 products, sums and comparisons in double precision (a product may be fused with a sum,
 which only rounds less), and whole numbers of 32 and 64 bits.

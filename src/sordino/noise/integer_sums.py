@@ -75,19 +75,13 @@ _LARGEST_FACTOR = 2.0**DIGITS
 
 @dataclass(frozen=True, eq=False)
 class Contributions(ABC):
-    """What rows add to a sum, in whole numbers, to be checked and added.
-
-    Attributes:
-        rows: how many rows there are.
-        units: the number of the unit that each row belongs to; None where every row is one.
-    """
+    """What rows add to a sum, in whole numbers, to be checked and added."""
 
     shape: ClassVar[str] = "vector"
-    whole: ClassVar[bool] = False
-    """Whether measures are whole numbers, which floats hold."""
+    whole: ClassVar[bool] = False  # whether measures are whole numbers, which floats hold
 
     rows: int
-    units: NDArray[np.intp] | None
+    units: NDArray[np.intp] | None  # the number of the unit that each row belongs to; None where every row is one
 
     def total(self, bound: float, exponent: int) -> Sums:
         """The sum over units, in units of 2^exponent; those beyond the bound count as zero."""

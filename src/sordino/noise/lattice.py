@@ -132,8 +132,7 @@ def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False)
         digits = VALUE_DIGITS if isinstance(part, Outer) else UNIT_DIGITS
         whole = to_whole(part.values * two_to(digits - exponent)) * present[:, None]
         units.append(_groups_of(*_factors(part, whole, ROW_DIGITS)))
-    unit = two_to(exponent - UNIT_DIGITS)
-    rest = 2.0**REST_DIGITS
+    unit, rest = two_to(exponent - UNIT_DIGITS), 2.0**REST_DIGITS
     highs = [jnp.floor(each * (1.0 / rest)) * rest for each in units]
     lows = [each - high for each, high in zip(units, highs, strict=True)]
     high, low = (flat(parts, [unit * jnp.sum(each, axis=0) for each in both]) for both in (highs, lows))

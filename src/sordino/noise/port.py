@@ -74,12 +74,9 @@ class CheckedSum(NamedTuple):
     sums: NDArray[Any]
     exponent: int
     moved: float
-    multiplier: float
-    """The noise over `moved`."""
-    shares: ArrayLike = 1.0
-    """What the noise of single numbers is multiplied by, where their length is a weighted one."""
-    times: float = 1.0
-    """How far a unit moves the sum over `moved`, where that is a length."""
+    multiplier: float  # the noise over `moved`
+    shares: ArrayLike = 1.0  # what the noise of single numbers is multiplied by, where their length is a weighted one
+    times: float = 1.0  # how far a unit moves the sum over `moved`, where that is a length
 
     @property
     def mu(self) -> float:
@@ -135,16 +132,12 @@ class SumNoise:
         mu = math.sqrt(math.fsum(one.mu**2 for one in totals))
         return self._drawn.port.answer(
             NoisedCall(Law.GAUSSIAN, sums, spread, math.ldexp(1.0, exponent), bound, mu),
-            lambda: _released(grid, cells, self._drawn.rounded(part, offsets, in_cells)),
+            lambda: np.ldexp((cells + self._drawn.rounded(part, offsets, in_cells)).astype(np.float64), grid.exponent),
         )
 
     def skip(self, numbers: int) -> None:
         """Leave noise that was used in an earlier run of the same plan."""
         self._used += numbers
-
-
-def _released(grid: Grid, cells: NDArray[Any], drawn: NDArray[np.int64]) -> Array:
-    return np.ldexp((cells + drawn).astype(np.float64), grid.exponent)
 
 
 def _checked(spread: Array, units: float) -> Array:
@@ -236,15 +229,12 @@ class Statistic(ABC):
     Matrices are released as their upper triangles. An entry off the diagonal counts twice in Frobenius' length, so its
     noise is 1 / sqrt 2 of the diagonal's.
 
-    Attributes:
-        name: of the mechanism that it is an answer of.
-        bound: the most that one unit can contribute, in the length that goes with `shape`.
     """
 
     shape: ClassVar[str] = "vector"
 
-    name: str
-    bound: float
+    name: str  # of the mechanism that it is an answer of
+    bound: float  # the most that one unit can contribute, in the length that goes with `shape`
 
     @property
     def size(self) -> int:

@@ -69,8 +69,7 @@ def this_process() -> tuple[int, int]:
 class OneProcess:
     """What serves the process that made it and no other, once: not a fork of it, not a copy, not what a pickle holds.
 
-    Both sides of a fork have the same state, so they would draw the same noise, and noise on two releases cancels in
-    their difference.
+    Both sides of a fork would draw the same noise, and noise on two releases cancels in their difference.
     """
 
     _made_in: tuple[int, int]
@@ -130,9 +129,8 @@ class Randomness(ABC):
     ) -> Whole:
         """Whole-number Gaussians of steps `first`, ..., `first + steps - 1`: an array of shape (steps, size).
 
-        `scales` are those of *all* steps of the run, from the first one on; a step behind the last has the last one's.
-        Groups of steps share a generator and are always drawn as a whole, so a run may be cut into blocks anywhere, and
-        no bits that were used for one step are ever used for another.
+        `scales` are those of *all* steps of the run; a step behind the last has the last one's. Groups of steps share a
+        generator and are always drawn as a whole, so a run may be cut into blocks anywhere.
         """
         # Groups of steps, and pieces of them, have generators of their own: pieces are drawn on several cores.
         together = max(1, _GROUP // size)

@@ -100,7 +100,6 @@ def test_a_step_is_the_clipped_sum_plus_the_stated_noise_over_the_public_divisor
         np.testing.assert_allclose(found.params["w"], theta, rtol=1e-5, atol=LOSS)
 
 
-
 def test_hidden_batches_are_divided_by_the_public_size_whatever_was_drawn():
     """A divisor that is the real number of records in a batch, or of rows, fails here."""
     spec = described(rounds=5, sampling={"scheme": "poisson", "size": 4}, noise_multiplier=1e-9)

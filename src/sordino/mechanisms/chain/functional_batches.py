@@ -30,11 +30,10 @@ from sordino.noise.secure import is_secure, key_for
 class DrawnBatch:
     """A batch that a scheme drew: the table, and a list of its rows of which the first `count` are used."""
 
-    # There is no list where every row is used. `block` rows are worked on at a time.
     data: Records
-    records: Array | None
+    records: Array | None  # None where every row is used
     count: Array
-    block: int
+    block: int  # how many rows are worked on at a time
     secure: bool
 
 

@@ -1,8 +1,5 @@
 """What leaves a run: exactly what its view allows, with the spec that ran.
 
-A function whose average is released carries its Lipschitz constant. What is released lies on a grid far finer than its
-noise, and coarser than the last bits of a float.
-
 *Averages to the last bit.* Let a chain state `algorithm.rounding` = r (`rounding`), so that a step as computed, with
 its noise, is within r tau_k of the real one with the same noise, two floorings of an iterate included. Then the
 averages of its kept iterates on two neighbouring tables, coupled by noise and batches, are at most as far apart as
@@ -127,8 +124,7 @@ _CELLS = 1024
 
 def on_release_grid(spec: Spec, values: Any) -> NDArray[np.float64]:
     """Released draws or averages, rounded to a thousandth of the least noise that is on any of them."""
-    # Post-processing, so it costs nothing. It takes away the last bits, in which computed noise is least like real
-    # noise; it proves nothing about the others. A run without noise is left as it is.
+    # It takes away the last bits, in which computed noise is least like real noise.
     given = np.asarray(values, np.float64)
     if spec.view is View.AVERAGE and spec.average is not None:
         least = spec.average.noise.scale

@@ -26,17 +26,11 @@ from sordino.mechanisms.chain import batches
 
 @dataclass(frozen=True)
 class NoiseCorrelation:
-    """How the noise of a step follows from standard noise and the past.
+    """How the noise of a step follows from standard noise and the past."""
 
-    Attributes:
-        first: what standard noise is multiplied by.
-        past: what each of the last kept vectors is multiplied by, the latest first.
-        keeps_noise: whether what is kept of a step is its noise (a band of C) or its standard noise (of the inverse).
-    """
-
-    first: float
-    past: tuple[float, ...]
-    keeps_noise: bool
+    first: float  # what standard noise is multiplied by
+    past: tuple[float, ...]  # what each of the last kept vectors is multiplied by, the latest first
+    keeps_noise: bool  # whether a step's noise is kept (a band of C) or its standard noise (of the inverse)
 
     def step(self, standard: Array, kept: Array) -> tuple[Array, Array]:
         """The noise of a step, and what is kept for the next; `kept` has shape (len(past), parameters)."""

@@ -107,19 +107,13 @@ class WholeSums:
             return jnp.zeros(sum(self.sizes), jnp.int64)
 
     def plus(self, total: Array, params: Any, examples: Any, present: Array) -> Array:
-        """A sum of whole numbers, one entry for each parameter, with a block of examples added to it.
-
-        `present` is 1 for the places of the block that are filled, otherwise 0.
-        """
+        """A sum with a block of examples added, of which `present` is 1 for the places that are filled, otherwise 0."""
         pieces, weights = self._factored(params, examples, present)
         with in_doubles():
             return self._added(total, pieces, weights)[0]
 
     def places_alike(self, params: Any, generator: np.random.Generator) -> bool:
-        """Whether the program here has the same bits for an example wherever it stands in a block; examples are drawn.
-
-        A product of matrices may be added up in another order at the end of a block; some libraries of GPUs do that.
-        """
+        """Whether the program here has the same bits for a drawn example wherever it stands in a block."""
 
         def everywhere(leaf: Any) -> Array:
             whole = not jnp.issubdtype(leaf.dtype, jnp.floating)

@@ -103,11 +103,8 @@ class TrainingSteps:
 
 
 def _sums_of(run: TrainingRun, randomness: Randomness) -> tuple[WholeSums, bool]:
-    """The sums of a run, and whether whole numbers can be noised that have the same bits in all places of a block.
-
-    Where a device's own products differ by place, `reproducible_ops` takes their place. What decides is public: a drawn
-    example, the parameters that the run starts from, and the device.
-    """
+    """The sums of a run, and whether whole numbers can be noised that have the same bits in all places of a block."""
+    # What decides is public: a drawn example, the parameters that the run starts from, and the device.
     exact = isinstance(run.algorithm, NoisedSums) and randomness.draws_exactly
     leaves, most = run.unravel(run.first), max(run.rows, run.records)
 

@@ -24,9 +24,8 @@ ARRAYS = ("transform", "means", "covariances")
 class NetworkPosterior(StoredGaussian):
     """Mean and covariance of the parameters, and the released map from encoded rows to those the network reads.
 
-    The last row of `transform` is a constant: rows are (x, 1) times it. Scores of a draw are those of the mean plus
-    derivative times difference, a linearised Laplace posterior (Immer, Korzepa & Bauer 2021), so predictions need no
-    weight to be small; the mean of a score is the score of the mean.
+    Rows are (x, 1) times `transform`. Scores of a draw are those of the mean plus derivative times difference, a
+    linearised Laplace posterior (Immer, Korzepa & Bauer 2021).
     """
 
     model: SkipNetwork
@@ -78,11 +77,9 @@ def parts(model: SkipNetwork, theta: Array, columns: int) -> tuple[Array, Array,
 
 
 class Forward:
-    """A network's scores at some rows, and its gradients there.
+    """A network's scores at some rows, and its gradients there: of each row alone, wherever it stands."""
 
-    Sums over a row's entries are exact products (`own_products`) or are added entry by entry, and all else works
-    entry by entry, so that nothing depends on where a row stands or what the others are.
-    """
+    # Sums over a row's entries are exact products (`own_products`); all else works entry by entry.
 
     def __init__(self, model: SkipNetwork, theta: Array, rows: Array) -> None:
         self.model, self.rows = model, np.clip(rows, -model.cut, model.cut)

@@ -97,9 +97,10 @@ class Run:
         length = min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
         for first in range(0, self.algorithm.rounds, length):
             drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
-            made = (jnp.asarray(each, jnp.int32) for each in (first, min(length, self.algorithm.rounds - first)))
+            begin, number = jnp.int32(first), jnp.int32(min(length, self.algorithm.rounds - first))
             scales, noise = self.part(self.sum_noise, first, length), self._noise(first, length, size)
-            block = RoundBlock(*made, scales, noise, query.inputs(self, first, length), *map(jnp.asarray, drawn))
+            inputs = query.inputs(self, first, length)
+            block = RoundBlock(begin, number, scales, noise, inputs, *map(jnp.asarray, drawn))
             # Batches of random size may need more room from one block to the next.
             yield None if batches is None else batches.capacity, block
 
@@ -124,16 +125,13 @@ class Run:
 class Query(ABC):
     """What a run sums, and what it does with noised sums. A subclass is a frozen dataclass of public choices.
 
-    States are trees of arrays, and only `contributions` reads rows. All methods but `inputs`, `first` and `release`
-    are compiled.
+    States are trees of arrays. All methods but `inputs`, `first` and `release` are compiled.
     """
 
-    # The words that specs of its runs begin with.
-    name: ClassVar[str]
+    name: ClassVar[str]  # that specs of its runs begin with
     # How far replacing a unit moves a sum at most, where the query proves less than twice the contribution.
     replacement: ClassVar[float | None] = None
-    # Whether a row of the table holds all records of a unit, so that a spec may state such units.
-    keeps_units: ClassVar[bool] = False
+    keeps_units: ClassVar[bool] = False  # whether a row holds all records of a unit, so that a spec may state units
 
     @abstractmethod
     def size(self, features: int) -> int:

@@ -46,9 +46,8 @@ class SumsRelease(ABC):
 
 def described(spec: Spec, name: str, replacement: float | None = None, *, units: bool = False) -> NoisedSums:
     """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
-    # Contributions are shortened as vectors, row by row, so a spec may claim neither another shape nor, unless a row
-    # holds all records of one, `units` of several records, and no less for a replacement than the `replacement` that
-    # the caller proves.
+    # Contributions are shortened as vectors, row by row, so a spec may claim neither another shape nor `units`, unless
+    # a row holds all records of one, and no less for a replacement than what the caller proves.
     instance_of("spec", spec, Spec)
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     word = name.split(maxsplit=1)[0]
@@ -99,9 +98,7 @@ class ExactRounds:
     ) -> NDArray[Any]:
         """The sum of round k, in units of 2^exponent, with noise; a round is asked for once, or its noise is reused.
 
-        No unit is longer than the spec's contribution, times `length` where the spec has contributions over their
-        length. `shares`: what the noise of single numbers is multiplied by, where sums are noised before they are
-        weighed.
+        `length`: what the spec's contribution is multiplied by; `shares`: the noise of single numbers.
         """
         bound = self.algorithm.contribution * length
         sums = asked.total(bound, exponent)

@@ -46,8 +46,7 @@ class Asked(NamedTuple):
     sums: Array
     noise: float
     records: int
-    known: bool
-    """Whether the number of records, or units, is public."""
+    known: bool  # whether the number of records, or units, is public
     schema: Schema | None
     level: float
     refined: "Asked | None" = None
@@ -126,7 +125,9 @@ def _(question: Mean, asked: Asked) -> list[Row]:
     The noised sum S and the noised number P of present cells have independent noise s each. For the true mean m the
     difference is noise alone, so the interval holds m with exactly the stated probability, for few cells as for many.
     """
-    low, high = _ends(question.columns[0], asked.schema)
+    declared = [] if asked.schema is None else asked.schema.declared_columns()
+    kind = {column.name: column.kind for column in declared}.get(question.columns[0])
+    low, high = (kind.low, kind.high) if isinstance(kind, Measurement) else (0.0, 1.0)
     total, number = float(asked.sums[0]), float(asked.sums[1])
     slack = (asked.reach * asked.noise) ** 2
     # (S - m P)^2 <= slack (1 + m^2): a quadratic in m.
@@ -140,12 +141,6 @@ def _(question: Mean, asked: Asked) -> list[Row]:
     middle = total / number if number > 0.0 else 0.0
     back = [low + (high - low) * (float(np.clip(end, -1.0, 1.0)) + 1.0) / 2.0 for end in (middle, *ends)]
     return [Row("mean", back[0], min(back[1:]), max(back[1:]))]
-
-
-def _ends(name: str, schema: Schema | None) -> tuple[float, float]:
-    kinds = {} if schema is None else {column.name: column.kind for column in schema.declared_columns()}
-    kind = kinds.get(name)
-    return (kind.low, kind.high) if isinstance(kind, Measurement) else (0.0, 1.0)
 
 
 @answer.register

@@ -131,7 +131,7 @@ def run_statistics(
         raise refuse("algorithm.rounds", "to be 1", algorithm.rounds)
     if algorithm.contribution < stack.length:
         raise refuse("algorithm.contribution", f"to be at least the stack's {stack.length:.6g}", algorithm.contribution)
-    asked = stack.products(np.float64(X) / options.row_norm, np.float64(y) / options.target_bound)
+    rows, targets = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
     # Sums are noised before they are weighed, because weighing would round them.
-    noised = weights * rounds.noised(0, asked, exact.PRODUCT_EXPONENT, shares=1.0 / weights)
+    noised = weights * rounds.noised(0, stack.products(rows, targets), exact.PRODUCT_EXPONENT, shares=1.0 / weights)
     return StatisticsRelease(spec, noised, float(rounds.sum_noise[0]))

@@ -97,8 +97,7 @@ class OwnGradients(UnitQuery):
 
     model: CustomModel
     pairs: int = 0
-    # Whether what a unit is observed to be is drawn from the model first, where that can be.
-    simulate: bool = False
+    simulate: bool = False  # whether what a unit is observed to be is drawn from the model first, where that can be
 
     def inputs(self, run: Run, first: int, length: int) -> Any:
         if not self.pairs:
@@ -201,8 +200,7 @@ class WhitenedGradients(OwnGradients):
 
     name: ClassVar[str] = "gradients, whitened"
 
-    # In units of the root of a unit's own information: a longer step leaves the region the curvature was taken in.
-    longest: float = 1.0
+    longest: float = 1.0  # a step, in units of the root of a unit's own information
 
     def size(self, features: int) -> int:
         return self.model.size

@@ -65,16 +65,13 @@ class VariationalRelease(SumsRelease):
 
 
 class VariationalState(NamedTuple):
-    """phi, the optimiser's memory, and the sum of the phi that are averaged.
-
-    Of a custom model also the clip, and the sum of the gradients in the mean where phi is averaged.
-    """
+    """phi, the optimiser's memory, and the sum of the phi that are averaged."""
 
     phi: Array
     optimiser: Any
     summed: Array
-    clip: Any = None
-    slopes: Any = None
+    clip: Any = None  # of a custom model
+    slopes: Any = None  # of a custom model, the sum of the gradients in the mean where phi is averaged
 
 
 class VariationalInputs(NamedTuple):
@@ -108,11 +105,9 @@ class EvidenceGradients(Query):
     def inputs(self, run: Run, first: int, length: int) -> VariationalInputs:
         rounds = run.algorithm.rounds
         averaged = np.arange(rounds) >= rounds - self.last(rounds)
-        return VariationalInputs(
-            run.part(run.algorithm.schedule("step_size").values(rounds), first, length),
-            run.randomness.gaussians(Purpose.DRAWS, first, length, (self.dim(run.features),), run.dtype),
-            run.part(averaged, first, length),
-        )
+        sizes = run.algorithm.schedule("step_size").values(rounds)
+        normals = run.randomness.gaussians(Purpose.DRAWS, first, length, (self.dim(run.features),), run.dtype)
+        return VariationalInputs(run.part(sizes, first, length), normals, run.part(averaged, first, length))
 
     def last(self, rounds: int) -> int:
         return int(self.options.averaged * rounds)

@@ -103,7 +103,8 @@ def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:
 def pack(layout: RecordLayout, data: Mapping[str, Any], units: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """One row of numbers for each unit; `units` numbers the unit of each record, and further records are left out."""
     found = ((leaf, finite(data[leaf.name])) for leaf in layout.leaves)
-    table = np.concatenate([np.float64(values).reshape(len(values), leaf.size) for leaf, values in found], axis=1)
+    flat = [np.asarray(values, np.float64).reshape(len(values), leaf.size) for leaf, values in found]
+    table = np.concatenate(flat, axis=1)
     return table if units is None else _grouped(layout, table, units)
 
 

@@ -18,19 +18,12 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Quadratics:
-    """Record i has the gradient curvatures[k] @ theta - pulls[k], k = kinds[i]; identical records share a kind.
+    """Record i has the gradient curvatures[k] @ theta - pulls[k], k = kinds[i]; identical records share a kind."""
 
-    Attributes:
-        curvatures: one symmetric matrix per kind.
-        pulls: one vector per kind.
-        kinds: the kind of each record, in the order of the records.
-        weight_decay: the penalty (weight_decay / 2) |theta|^2, added to every step whatever its batch.
-    """
-
-    curvatures: Array
-    pulls: Array
-    kinds: NDArray[np.int64]
-    weight_decay: float = 0.0
+    curvatures: Array  # one symmetric matrix per kind
+    pulls: Array  # one vector per kind
+    kinds: NDArray[np.int64]  # of each record, in the order of the records
+    weight_decay: float = 0.0  # the penalty (weight_decay / 2) |theta|^2, added to every step whatever its batch
 
     def __post_init__(self) -> None:
         pulls = read_only("pulls", self.pulls, (None, None))
@@ -103,8 +96,9 @@ def extremal_pair(spec: Spec, position: int) -> QuadraticPair:
     if spec.relation is Relation.REPLACE_ONE:
         half = _value(spec, "gradient_sensitivity") / 2
         return QuadraticPair(_constant(spec, half, kinds), _constant(spec, -half, kinds), spec.relation, at)
-    both = (_constant(spec, _value(spec, "gradient_bound"), present) for present in (kinds, np.delete(kinds, at)))
-    return QuadraticPair(*both, spec.relation, at)
+    bound = _value(spec, "gradient_bound")
+    absent = _constant(spec, bound, np.delete(kinds, at))
+    return QuadraticPair(_constant(spec, bound, kinds), absent, spec.relation, at)
 
 
 def _constant(spec: Spec, pull: float, kinds: NDArray[np.int64]) -> Quadratics:

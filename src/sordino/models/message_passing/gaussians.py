@@ -208,11 +208,7 @@ class Site(ABC):
     def centred_parts(
         self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
     ) -> Parts:
-        """Every record's slopes (g, weight k, gamma) as parts whose flat sum is packed as the family packs them.
-
-        Packing counts k with its Frobenius norm. Each record's parts come from that record and the moments alone;
-        `sizes` are those of the rows where the caller has them.
-        """
+        """Every record's slopes (g, weight k, gamma) as parts whose flat sum is packed as the family packs them."""
         del sizes
         family = self.family(X.shape[1])
 
