@@ -53,10 +53,7 @@ def _in_order(threads: int, asked: Iterable[Callable[[], Answered]]) -> Iterator
 
 
 class Streamed(Engine):
-    """A part for each core, a few rows at a time; memory holds those alone.
-
-    After `patience` seconds of reading, processes beside this one read on; their start takes a second or two of a core.
-    """
+    """A part for each core, a few rows at a time; after `patience` seconds processes beside this one read on."""
 
     def __init__(self, threads: int | None = None, *, patience: float = PATIENCE) -> None:
         self._threads = threads or cores()

@@ -43,10 +43,10 @@ from sordino.noise.whole_rows import checked_rows
 class Coordinates(ABC):
     """A way to write messages as vectors of the family's size."""
 
+    # Whether the average message is kept below the clip too, as published (Algorithm 3, line 12).
     bounds_factor: ClassVar[bool] = False
-    """Whether the average message is kept below the clip too, as published (Algorithm 3, line 12)."""
+    # Range in which eigenvalues of 1 - v k are kept, v the cavity's variance: wide for exact single messages.
     clamp: ClassVar[tuple[float, float]] = (1e-4, 1e4)
-    """Range in which eigenvalues of 1 - v k are kept, v the cavity's variance: wide for exact single messages."""
 
     @abstractmethod
     def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows) -> Parts:
@@ -192,12 +192,9 @@ class Prior:
 class Refinement:
     """How messages are written and repaired, and where they start."""
 
-    # What is clipped and noised; the natural parameters as published, or centred ones.
-    coordinates: Coordinates = field(default_factory=NaturalCoordinates)
-    # What happens to a precision that noise made indefinite; its floor is the least precision.
-    repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))
-    # Standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
-    start_scale: float = 0.0
+    coordinates: Coordinates = field(default_factory=NaturalCoordinates)  # what is clipped and noised
+    repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))  # of a precision that noise made indefinite
+    start_scale: float = 0.0  # standard deviation of the random, data-free means a run starts from; 0: the prior
 
     def __post_init__(self) -> None:
         instance_of("coordinates", self.coordinates, Coordinates)
@@ -217,15 +214,13 @@ class Repairs:
 class MessagePassingRelease(SumsRelease):
     """A private posterior."""
 
-    # `iterates` holds the natural parameters after every round where the view is all-iterates, and is None otherwise.
-    # The repairs are computed from released values, so they may be released with them.
     query: ClassVar[str] = "messages"
 
     site: Site
     family: GaussianFamily
     natural: NDArray[np.floating]
-    repairs: Repairs
-    iterates: NDArray[np.floating] | None
+    repairs: Repairs  # computed from released values, so they may be released with them
+    iterates: NDArray[np.floating] | None  # natural parameters after every round where the view is all-iterates
 
     @property
     def posterior(self) -> GaussianPosterior:

@@ -147,8 +147,6 @@ class LossFacts:
 NOTHING_KNOWN = LossFacts()
 
 
-# Facts of a loss of linear scores, from the size and the slope of its residual.
-#
 # For scores x @ Theta the per-example gradient is the outer product of x and the residual r, and the Hessian is the
 # Kronecker product of x x^T and the residual's Jacobian. So |r| <= rho and 0 <= J <= kappa give |gradient| <= rho R,
 # two gradients at most 2 rho R apart, and 0 <= Hessian <= kappa R^2. A gradient that is not bounded still grows at

@@ -147,9 +147,8 @@ class RestOfCells:
         """The cell of a number between `least` and `most`, in units of 2^-precision from 0 on; None if not decided."""
         # It is in cell i if it is at or above every possible end of cell i - 1 and below every possible one of cell i.
         found = bisect_right(self._low, most)
-        if found >= len(self._low):
-            return None
-        return found if not found or least >= self._high[found - 1] else None
+        known = found < len(self._low) and (not found or least >= self._high[found - 1])
+        return found if known else None
 
 
 @cache

@@ -156,9 +156,8 @@ class Rounds(Batches):
 class Passes(Rounds):
     """Batches cut one after the other from an order of the records, that of the file unless they are `shuffled`."""
 
-    # `redrawn` says whether every pass draws its order, or the first one at most.
     shuffled: ClassVar[bool] = True
-    redrawn: ClassVar[bool] = False
+    redrawn: ClassVar[bool] = False  # whether every pass draws its order, or the first one at most
 
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling, max(1, -(-sampling.rows // sampling.size)))

@@ -138,17 +138,13 @@ class StepBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class RowReader:
-    """Which rows the chains of a step use, `block` at a time: all of them, or those that a list names.
-
-    A list that is never longer than a block is read `once`. Where each chain has a list, `chains` of them run together;
-    absent: all.
-    """
+    """Which rows the chains of a step use, `block` at a time: all of them, or those that a list names."""
 
     # How many blocks there are is known only when the kernel runs: padding costs memory, not time.
     block: int
     listed: bool
-    once: bool = False
-    chains: int | None = None
+    once: bool = False  # whether a list is never longer than a block
+    chains: int | None = None  # how many run together, where each has a list; absent: all
 
     def total(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
         """The sum of the gradients of all chains, shape (chains, dim)."""

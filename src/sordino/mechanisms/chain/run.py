@@ -53,10 +53,7 @@ Progress = Callable[[int, int], None]
 
 
 class Feed:
-    """The inputs of a run on so many rows: step sizes, noise and batches, a block of steps after the other.
-
-    Every supported law of noise is a Gaussian of fixed or random scale, so the kernel knows one kind of noise.
-    """
+    """The inputs of a run on so many rows: step sizes, noise and batches, a block of steps after the other."""
 
     def __init__(self, plan: ChainPlan, rows: int, randomness: Randomness, dtype: Any) -> None:
         chain, self._randomness, self._dtype = plan.chain, randomness, dtype

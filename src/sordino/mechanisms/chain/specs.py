@@ -1,7 +1,4 @@
-"""The chains of the papers, by their names and in their parameters: noisy gradient descent, DP-SGD, SGLD and ULA.
-
-The papers' step sizes become the step sizes and noise scales of the one chain.
-"""
+"""The chains of the papers, by their names and in their parameters: noisy gradient descent, DP-SGD, SGLD and ULA."""
 
 import math
 from collections.abc import Callable

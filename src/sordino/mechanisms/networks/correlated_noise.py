@@ -3,8 +3,7 @@
 A matrix mechanism releases C G + s Z, with G the sums of all steps, one a row, and Z independent noise. A trainer
 needs G, so it is multiplied by the inverse of C: step k is given its sum plus s n_k, with n = C^-1 Z. For a lower
 triangular Toeplitz matrix that is a recursion over a few past steps: n_k = (z_k - c_1 n_{k-1} - ...) / c_0 for a
-band c, and n_k = z_k - r_1 z_{k-1} - ... where the inverse is the band. With the band (1, -1/2) of the inverse
-root, noise of a step is half taken back in the next.
+band c, and n_k = z_k - r_1 z_{k-1} - ... where the inverse is the band.
 """
 
 from dataclasses import dataclass

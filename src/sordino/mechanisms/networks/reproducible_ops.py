@@ -64,10 +64,11 @@ def bound_with_own_bits(otherwise: Bind) -> Bind:
 
     def bound(equation: Any, inputs: Sequence[Any]) -> list[Any]:
         name, parameters = equation.primitive.name, equation.params
+        groups = [parameters.get(f"{kind}_group_count") for kind in ("feature", "batch")]
         if all(jnp.result_type(one) == jnp.float32 for one in inputs):
             if name == "dot_general":
                 return [_product(inputs[0], inputs[1], parameters["dimension_numbers"])]
-            if name == "conv_general_dilated" and _plain(parameters):
+            if name == "conv_general_dilated" and groups == [1, 1]:
                 return [_convolution(inputs[0], inputs[1], parameters)]
         return otherwise(equation, inputs)
 
@@ -87,10 +88,6 @@ def _product(left: Array, right: Array, numbers: Any) -> Array:
     shape = [left.shape[axis] for axis in left_groups]
     shape += [side.shape[axis] for side, axes in zip((left, right), free, strict=True) for axis in axes]
     return found.reshape(shape)
-
-
-def _plain(parameters: Any) -> bool:
-    return parameters["feature_group_count"] == 1 and parameters["batch_group_count"] == 1
 
 
 def _convolution(images: Array, kernel: Array, parameters: Any) -> Array:

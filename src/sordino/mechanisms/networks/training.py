@@ -33,14 +33,11 @@ _SHARE = validate.Interval(0.0, 1.0, high_open=True)
 
 @dataclass(frozen=True)
 class Descent:
-    """Gradient descent with momentum, for users without optax.
-
-    Where `fall` is given, the rate falls to 0 in a straight line over that many steps.
-    """
+    """Gradient descent with momentum, for users without optax."""
 
     rate: float
     momentum: float = 0.0
-    fall: int | None = None
+    fall: int | None = None  # in so many steps the rate falls to 0 in a straight line
 
     def init(self, params: Any) -> Any:
         return jax.tree.map(jnp.zeros_like, params), jnp.zeros((), jnp.int32)

@@ -127,8 +127,7 @@ def _made(
         raise InputError(f"Expected one column in {text!r}, got {len(columns)}; name one.")
     if word in ("mean", "bounds", "quantiles") and columns[0] in kinds:
         _number(text, kinds[columns[0]], ranks=word == "mean")
-    plain = {"missing": Missing, "mean": Mean, "bounds": Bounds}.get(word)
-    if plain is not None:
+    if (plain := {"missing": Missing, "mean": Mean, "bounds": Bounds}.get(word)) is not None:
         return plain(text, columns)
     if word == "quantiles":
         options.setdefault("levels", [0.25, 0.5, 0.75])

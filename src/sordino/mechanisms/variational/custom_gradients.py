@@ -1,8 +1,7 @@
 """Queries about the gradients of a custom model: their lengths, their products, and their sum.
 
 Each unit's gradient g is whitened with a public matrix W and divided by a public clip C, both found from what earlier
-rounds released; what is summed has length at most 1. So one spec with contributions of 1 describes every round,
-whatever W and C are.
+rounds released; what is summed has length at most 1, whatever W and C are.
 
     lengths     the octave of |W g|, one of `OCTAVES` places: two different ones are sqrt 2 apart
     products    the entries of u u' with u = W g / C cut to length 1: two such matrices are at most sqrt 2 apart, as

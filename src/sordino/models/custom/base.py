@@ -211,10 +211,7 @@ class CustomModel(ABC):
         return False
 
     def simulated(self, theta: Array, row: Array, number: Any = 0) -> Array:
-        """The row of one unit with what is observed drawn anew from the model, for the so-manieth time.
-
-        Random numbers follow from the row and the number.
-        """
+        """The row of one unit with what is observed drawn anew, by random numbers that follow from row and number."""
         raise InputError(f"Expected a model that can be simulated, got {type(self).__name__}.")
 
     def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:

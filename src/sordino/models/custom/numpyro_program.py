@@ -96,14 +96,10 @@ class NumPyroProgram(CustomModel):
 
     def unit_loss(self, theta: Any, row: Array) -> Array:
         record, mask = self.layout.unpack(row)
-        program = self.program
-
-        def joint(theta: Any, local: Array) -> Array:
-            return self._log_joint(theta, local, record, mask)
-
-        if not program.local:
+        joint = partial(self._log_joint, record=record, mask=mask)
+        if not self.program.local:
             return -joint(theta, jnp.zeros(0))
-        dim = sum(latent.size for latent in program.local)
+        dim = sum(latent.size for latent in self.program.local)
         return -log_integral(partial(joint, theta), partial(joint, lax.stop_gradient(theta)), dim)
 
     def unit_gradients(self, theta: Array, rows: Array) -> Array:

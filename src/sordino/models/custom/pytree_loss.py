@@ -1,7 +1,6 @@
 """A loss of one record on a pytree of parameters: dictionaries, Equinox modules, whatever has arrays as leaves.
 
-The loss is called with the parameters and the arrays of one record, without an axis of records, so that no gradient of
-a record can see another one. Layers that need the others, and leaves that cannot be learned, are refused by name.
+The loss is called with the parameters and the arrays of one record, so that no gradient of a record can see another.
 """
 
 import inspect

@@ -90,10 +90,8 @@ class _Cells:
 
 def _tails(f: SignedMixture, left: Array, right: Array) -> Array:
     """The probabilities whose rounding errors the masses of these intervals inherit."""
-    return sum(
-        (total * np.minimum(part.above(left), part.cdf(right)))
-        for total, part in ((f.positive_total, f.positive), (f.negative_total, f.negative))
-    ) + np.zeros(len(left))
+    parts = ((f.positive_total, f.positive), (f.negative_total, f.negative))
+    return sum((total * np.minimum(part.above(left), part.cdf(right)) for total, part in parts), np.zeros(len(left)))
 
 
 def _edges(f: SignedMixture, tail: float) -> Array:

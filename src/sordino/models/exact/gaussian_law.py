@@ -94,13 +94,11 @@ class GaussianMixtureLaw:
         return LineMixture(NORMAL, self.weights, self.means[:, 0], np.sqrt(self.covariances[:, 0, 0]))
 
 
-# Tail functionals of a law from its analytic moment generating function, by a bent contour through the saddle.
-#
-# With M(s) = E exp(s L), the expected value of (1 - exp(epsilon - L))_+ is (1/2 pi i) int M(s) exp(-s epsilon) K(s)
-# ds, K(s) = 1/(s (s+1)), along any vertical line right of 0 on which M is finite.
-# The line is bent into s(y) = saddle + i c (sinh(y + i w) - i sin w), towards the side where the integrand decays, so
-# that the trapezoidal rule in y converges geometrically (Boyarchenko & Levendorskii 2019). Everything is relative to
-# the value at the saddle, so tiny results keep their relative accuracy.
+# Tail functionals of a law from its analytic moment generating function M(s) = E exp(s L): the expected value of
+# (1 - exp(epsilon - L))_+ is (1/2 pi i) int M(s) exp(-s epsilon) K(s) ds, K(s) = 1/(s (s+1)), along any vertical line
+# right of 0 on which M is finite. The line is bent into s(y) = saddle + i c (sinh(y + i w) - i sin w), towards the side
+# where the integrand decays, so that the trapezoidal rule in y converges geometrically (Boyarchenko & Levendorskii
+# 2019). Everything is relative to the value at the saddle, so tiny results keep their relative accuracy.
 
 Complex = NDArray[np.complex128]
 
@@ -192,8 +190,6 @@ class _Contour:
         return np.where(exponent.real < -600.0, 0.0, np.real(self._scale * np.cosh(turned) * np.exp(capped)))
 
 
-# The privacy loss between two Gaussian laws: exact Rényi, KL, hockey-stick, tails.
-#
 # Both covariances are diagonalised at once: in suitable coordinates Q is N(0, I) and P is N(m, diag v), and the loss
 # log dP/dQ is a sum of independent one-dimensional terms with
 #

@@ -42,7 +42,6 @@ def _shown(shape: tuple[int | None, ...]) -> str:
 
 
 # The symmetric stable law with characteristic function exp(-|t|^alpha): density, tails and draws.
-#
 # Zolotarev's integral has a positive integrand, so tails keep their relative accuracy: for x > 0, a = alpha/(alpha-1),
 #
 #     P(X > x) = (1/pi) int_0^{pi/2} exp(-x^a V(theta)) dtheta,

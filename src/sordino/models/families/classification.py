@@ -38,13 +38,9 @@ def need_codes(domain: Domain, classes: int, model: str) -> None:
         raise refuse(f"the target of {model}", allowed, domain, "declare the target a category")
 
 
-_LOGISTIC_FACTS = Residual(
-    bound=1.0,
-    slope=0.25,
-    at_zero=0.5,
-    because="the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]",
-    source=Citation("simsekli2024differential", "Proposition 12"),
-)
+_LOGISTIC_BECAUSE = "the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]"
+_LOGISTIC_SOURCE = Citation("simsekli2024differential", "Proposition 12")
+_LOGISTIC_FACTS = Residual(1.0, slope=0.25, at_zero=0.5, because=_LOGISTIC_BECAUSE, source=_LOGISTIC_SOURCE)
 
 
 @dataclass(frozen=True)
