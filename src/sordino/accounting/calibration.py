@@ -254,7 +254,6 @@ def _between(good: float, good_gap: float, bad: float, bad_gap: float) -> float:
 def _whole_search(
     knob: Knob, spec: specs.Spec, _start: float, target: float, epsilon_at: Callable[[float], float]
 ) -> float:
-    """Bisection over whole numbers between 1 and the knob's limit."""
     limit, upwards = knob.limit(spec), knob.private_upwards(spec)
     low, high = 1, round(limit if limit is not None else 1e9)
     safest, riskiest = (high, low) if upwards else (low, high)

@@ -165,10 +165,6 @@ def group_of(guarantee: claims.Guarantee, size: int) -> claims.Guarantee:
 
     (epsilon, delta) becomes (k epsilon, (1 + e^epsilon + ... + e^((k - 1) epsilon)) delta), by going from the one table
     to the other record by record (Dong, Roth & Su 2022, Theorem 2.14).
-
-    >>> from sordino.core.guarantee import GaussianDP
-    >>> group_of(GaussianDP(0.5), 4)
-    GaussianDP(mu=2.0)
     """
     size = validate.whole_number("the size of a group", size)
     if size == 1:

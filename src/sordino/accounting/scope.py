@@ -140,13 +140,9 @@ def public_certificates(spec: Spec, *constants: Constant) -> tuple[Certificate, 
 
 def unusable(certificates: Iterable[Certificate]) -> str | None:
     """Why one of these certificates must be refused, or None."""
-    for certificate in certificates:
-        if certificate.reads_private_data:
-            return (
-                f"needs {certificate.constant.name} from public knowledge, and the certificate given reads private "
-                f"data ({certificate.reason})"
-            )
-    return None
+    private = next((one for one in certificates if one.reads_private_data), None)
+    known = "from public knowledge, and the certificate given reads private data"
+    return None if private is None else f"needs {private.constant.name} {known} ({private.reason})"
 
 
 def promised(value: Promised | str | None, expected: str, got: str = "one without") -> Promised:

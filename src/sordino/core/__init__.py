@@ -1,7 +1,4 @@
-"""Numbers with a direction, guarantees and specs; and here the version, and names that packages load on first use.
-
-Both are here because every import of Sordino passes through this file.
-"""
+"""Numbers with a direction, guarantees, specs; and what every import passes: the version, names loaded on first use."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -147,10 +147,7 @@ def least_true(predicate: Callable[[float], bool], low: float, high: float) -> f
 def narrow(
     predicate: Callable[[float], bool], low: float, high: float, near: float = 1e-15, halvings: float = math.inf
 ) -> tuple[float, float]:
-    """Halve an interval until its width is at most `near` times its upper end.
-
-    The monotone predicate fails at the lower end that is returned, or there is none lower, and holds at the upper one.
-    """
+    """Halve an interval to `near` times its upper end, where the monotone predicate holds; it fails at the lower."""
     while halvings > 0:
         middle = 0.5 * (low + high)
         if high - low <= near * high or not low < middle < high:

@@ -16,9 +16,7 @@ Checked = TypeVar("Checked")
 
 
 def printable(text: str) -> str:
-    r"""Spell out what does not print: line breaks, escape sequences, directional marks and lone surrogates.
-
-    File and column names come from outside, and a terminal obeys what it is sent.
+    r"""Spell out what does not print, such as escape sequences, directional marks and lone surrogates in a file's name.
 
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -90,15 +88,7 @@ class Mistakes(InputError):
 
 
 class Checks:
-    """Checks that all run, whatever each of them refuses; what was refused is raised together.
-
-    >>> checks = Checks()
-    >>> checks.attempt(number, "low", "x"), checks.attempt(number, "high", 2)
-    (None, 2.0)
-    >>> checks.finish()
-    Traceback (most recent call last):
-    sordino.core.validate.InputError: Expected low to be a number in (-inf, inf), got 'x'.
-    """
+    """Checks that all run, whatever each of them refuses; what was refused is raised together."""
 
     def __init__(self) -> None:
         self._errors: list[InputError] = []
@@ -119,10 +109,6 @@ class Checks:
         """Raise what was refused: nothing, the one error itself, or all of them as `Mistakes`."""
         if self._errors:
             raise_alone(self._errors[0] if len(self._errors) == 1 else Mistakes(self._errors))
-
-
-# Argument checks. Every message reads ``Expected NAME in RANGE, got VALUE; REMEDY.`` so that a person can act on it
-# without a traceback.
 
 
 @dataclass(frozen=True)
@@ -154,7 +140,7 @@ COUNT = Interval(1)
 
 
 def refuse(name: str, allowed: str, given: Any, remedy: str = "") -> InputError:
-    """Build the one kind of message; callers `raise refuse(...)`."""
+    """The one kind of message, ``Expected NAME in RANGE, got VALUE; REMEDY.``; callers `raise refuse(...)`."""
     text = _shown(given)
     tail = f"; {remedy}" if remedy else ""
     return InputError(f"Expected {name} {allowed}, got {text}{tail}.")

@@ -199,11 +199,7 @@ _SMALLEST_LOG_RATIO = -345.0
 
 
 def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, period: int) -> Array:
-    """The smallest mu for the record that moves steps j, j + period, ..., for each j that is a step, rounded up.
-
-    `moves` says how far a step moves if it holds the record. Positions beyond the last step cost nothing, and have no
-    entry.
-    """
+    """The smallest mu for the record that moves steps j, j + period, ... by `moves`, for each j that is a step."""
     c, s, tau = solver.listed_steps(contractions, moves, noises)
     steps = len(s)
     period = min(period, steps)

@@ -1,7 +1,6 @@
 """Heavy tails: facts about stable laws, coupled chains, and the constants of Simsekli et al. 2024, rounded up.
 
-The law is rotation-invariant with E exp(i u.xi) = exp(-|u|^alpha), 1 < alpha <= 2.
-At alpha = 2 the law is N(0, 2I). Everything here is an upper bound, in any dimension.
+The law is rotation-invariant with E exp(i u.xi) = exp(-|u|^alpha), 1 < alpha <= 2; N(0, 2I) at 2; in any dimension.
 """
 
 import math

@@ -83,7 +83,6 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> t
 
 
 def _blocks(log: float, window: int, horizon: int) -> list[_Block]:
-    """The blocks of the last `horizon` steps before the window, oldest first."""
     blocks, left = [], window
     while left < horizon:
         length = 1 if left < window + _SINGLE else min(max(2, round(_GROWTH * left)), horizon - left)

@@ -79,11 +79,7 @@ Stage = tuple[Array, Array]  # values that are not negative, and their chances
 
 
 def sum_law(stages: Iterable[Stage], largest: float, jump: float, lost: float = 0.0, most: int = 320) -> RoundedLaw:
-    """The law of a sum of independent variables, stochastically above the exact one.
-
-    `largest` is the most that the sum can be, `jump` the most that one of the variables (or one of those that a stage
-    is the sum of) can be, and `lost` the probability that the chances leave out.
-    """
+    """The law of a sum of stages, from above: at most `largest`, its parts at most `jump`; chances lack `lost`."""
     listed = [(values, chances) for values, chances in stages if values.max() > 0]
     if not listed:
         return RoundedLaw((largest,), (1.0,)) if lost else RoundedLaw((0.0,), (1.0,))
@@ -153,7 +149,6 @@ def weighted_uses_law(weights: Array, rate: float, most: int = 320, groups: int 
 
 
 def _levels_law(levels: Array, counts: NDArray[np.int64], rate: float, most: int) -> RoundedLaw:
-    """The law of the sum over levels of the level times a binomial variable."""
     if math.isinf(float(levels.max())):
         return RoundedLaw((math.inf,), (1.0,))
     stages, lost = [], 0.0
@@ -189,11 +184,8 @@ _SMALLEST_WEIGHT = 1e-300  # what underflows is rounded up to this
 
 
 def step_weights(contraction: float, kept: range, steps: int) -> Array:
-    """a_k for each step k = 1, ..., steps; infinite on overflow.
-
-    Each is a power of c, to the next kept iterate, times a geometric sum over the kept ones from there on. A recursion
-    would round once a step, which after millions of them is more than what is added here.
-    """
+    """a_k for each step k = 1, ..., steps; infinite on overflow."""
+    # Powers of c, to the next kept iterate, times geometric sums from there on: a recursion would round once a step.
     number = np.arange(1, steps + 1)
     passed = np.maximum(-((kept[0] - number) // kept.step), 0)
     lag = kept[0] + passed * kept.step - number
@@ -220,14 +212,10 @@ def largest_sum(weighted: Array, scheme: Scheme, period: int) -> float:
 
 @dataclass(frozen=True)
 class LongRun:
-    """What the weights of a run with one modulus c come to, without listing them; each number rounded up.
-
-    The largest one is at the first kept step if c <= 1, and at step 1 if c > 1, where it is c^(t_1 - 1) times as large:
-    a burn-in makes an expanding chain worse.
-    """
+    """What the weights of a run with one modulus c come to, without listing them; each number rounded up."""
 
     first: float  # a_1, the weight of the first step (and of what the start adds, over c)
-    largest: float
+    largest: float  # at the first kept step t_1 if c <= 1; at step 1 if c > 1, where it is c^(t_1 - 1) times as large
     total: float
     squares: float  # the sum of their squares
     envelope: float  # the sum of the smallest sequence above the weights that rises once and then falls

@@ -117,10 +117,7 @@ _FORGOTTEN = 1e-25  # a past that adds less than this share is carried along unp
 
 
 def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, start: float = 0.0) -> float:
-    """The smallest mu of one run, rounded up: c_k, which may exceed 1, s_k and tau_k of each step, and z_0 = `start`.
-
-    Scalars are broadcast; at least one argument is an array, which gives the number of steps.
-    """
+    """The smallest mu of one run, rounded up: c_k, which may exceed 1, s_k and tau_k of each step, and z_0 = start."""
     c, s, tau = listed_steps(contractions, moves, noises)
     if start > 0.0:
         s = np.append(up(float(s[0]) + float(c[0]) * start, 2), s[1:])
@@ -197,10 +194,7 @@ def log_weights_of(c: Array) -> Array:
 
 
 def _forgotten(log_weights: Array, s: Array, tau: Array) -> tuple[int, float]:
-    """How many first steps to leave unpushed, and the weighted distance w_k z_k they leave behind.
-
-    Not pushing in the past is always allowed; it is as good as optimal where contraction has made the past vanish.
-    """
+    """How many first steps to leave unpushed, which is always allowed, and the weighted distance w_k z_k they leave."""
     with np.errstate(over="ignore", under="ignore"):
         weights = np.exp(log_weights)
         travelled = np.cumsum(np.where(s > 0, weights, 0.0) * s)

@@ -198,8 +198,7 @@ def renyi(spec: Spec) -> Guarantee:
 # any size, damping, repairs, momentum, predictions): what multiplies a noised sum does not enter, because sum and noise
 # share it. Vinaroz & Park run passes and account for independent draws; that is not valid.
 
-_KINDS = {"noised-sums"}
-_VIEWS = {View.POSTERIOR_PARAMETERS, View.ALL_ITERATES}
+_rounds_on = partial(assume.Scope, {"noised-sums"}, {View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
 _ASSUMPTIONS = (
     *chains.NUMERICAL,
     assume.caller_checked(
@@ -218,7 +217,7 @@ _ASSUMPTIONS = (
     "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with mu^2 "
     "= K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds.",
     Citation("vinaroz2022differentially", "Algorithm 3 and Proposition 1, accounted by parallel epochs"),
-    scope=assume.Scope(_KINDS, _VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
+    scope=_rounds_on({Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=_ASSUMPTIONS,
 )
 def passes(spec: Spec) -> Guarantee:
@@ -233,7 +232,7 @@ def passes(spec: Spec) -> Guarantee:
     "where a replacement is proved to move the sum by at most R) and m under add-remove, whatever is done with the "
     "sums.",
     Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
-    scope=assume.Scope(_KINDS, _VIEWS, dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
+    scope=_rounds_on(dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
     assumptions=_ASSUMPTIONS,
 )
 def rounds(spec: Spec) -> Guarantee:
@@ -247,10 +246,8 @@ def rounds(spec: Spec) -> Guarantee:
     "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
     "contribution bound), whatever is done with the sums.",
     Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
-    scope=assume.Scope(
-        _KINDS,
-        _VIEWS,
-        {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}},
+    scope=_rounds_on(
+        {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}}
     ),
     assumptions=_ASSUMPTIONS,
     grouped=_poisson_unit,

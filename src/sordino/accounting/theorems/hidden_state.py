@@ -1,8 +1,4 @@
-"""Hidden-state theorems of Ye & Shokri and their baselines: the last iterate of a smooth, strongly convex chain.
-
-A use of the record is hidden by the steps that follow it. Every theorem assumes a constant step size and noise scale,
-no projection, and clipping that keeps a convex loss convex.
-"""
+"""Hidden-state theorems of Ye & Shokri and their baselines: the last iterate of a smooth, strongly convex chain."""
 
 import math
 from collections.abc import Callable, Set
@@ -213,7 +209,6 @@ def linear(coefficient: ArrayLike) -> RenyiDP:
 def _hidden_state_theorem(
     name: str, statement: str, citation: Citation, schemes: Set[Scheme], assumptions: tuple[Assumption, ...]
 ) -> Callable[[Callable[[HiddenState], RenyiDP]], Theorem]:
-    """Register a theorem about the last iterate of a smooth chain under replace-one."""
     scope = last_iterate_scope(replace_one=schemes)
     register = as_stated(name, statement, citation, scope=scope, assumptions=(*chains.SMOOTH_CHAIN, *assumptions))
     return lambda proof: register(wraps(proof)(lambda spec: proof(hidden_state(spec))))

@@ -124,13 +124,11 @@ def _with_failure(spec: Spec, uses: list[tuple[Guarantee, int]]) -> Guarantee:
 
 
 def _move(spec: Spec) -> float:
-    """What one use moves a step by, over its noise."""
     _, ratio = contraction_and_ratio(spec)
     return left_by_use(spec, ratio) if chain_of(spec).batch.scheme is Scheme.POISSON else ratio
 
 
 def _revealed(spec: Spec) -> Guarantee:
-    """Every segment with its uses revealed."""
     chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
 
     def segment(parts: PassParts) -> Guarantee:

@@ -1,7 +1,4 @@
-"""Langevin chains: a bounded data part and a regulariser that contracts bound the last iterate, Girsanov the path.
-
-The constants are those of Bertazzi et al. 2025, as stated and with the best window.
-"""
+"""Langevin chains: bounded data part and contracting regulariser, or Girsanov (Bertazzi et al. 2025, best window)."""
 
 import math
 from fractions import Fraction
@@ -270,11 +267,7 @@ def last_iterate_window(spec: Spec) -> Guarantee:
 
 
 def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
-    """The certificates from which per-example gradients do not depend on the parameters; empty if none do.
-
-    Either the loss has smoothness 0 before clipping, or the update's curvature is a and nothing else, regulariser
-    included, where that of the regulariser is a.
-    """
+    """Certificates that per-example gradients do not depend on the parameters, as `_CURVED` asks; empty if none do."""
     flat = assume.public_certificate(spec, constants.UNCLIPPED_SMOOTHNESS)
     if flat is not None and flat.value == 0.0:
         return (flat,)

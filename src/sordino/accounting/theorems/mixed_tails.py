@@ -132,6 +132,7 @@ def mixed(alpha: float, uses: Uses, step: Callable[[float], Pair] | None = None,
 
 
 _STABLE = frozenset({"stable"})
+_steps_on = partial(assume.Scope, {"noisy-gradient"}, assume.STEP_VIEWS, noises=_STABLE)
 _MOST_RATIOS = 12  # different ratios of a schedule; more are rounded up onto as many
 _CITATION = Citation("simsekli2024differential", "Lemma 18, the mixture of Gaussians in its proof, revealed")
 
@@ -143,12 +144,7 @@ _CITATION = Citation("simsekli2024differential", "Lemma 18, the mixture of Gauss
     "Delta / (sqrt(2) b tau), E exp(-s A) = exp(-s^(alpha/2)), A revealed. No convexity, smoothness or bound on the "
     "iterates is needed.",
     _CITATION,
-    scope=assume.Scope(
-        {"noisy-gradient"},
-        assume.STEP_VIEWS,
-        {Relation.REPLACE_ONE: assume.PASSES | {Scheme.FULL}, Relation.ADD_REMOVE: {Scheme.FULL}},
-        _STABLE,
-    ),
+    scope=_steps_on({Relation.REPLACE_ONE: assume.PASSES | {Scheme.FULL}, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=chains.ANY_STEPS,
 )
 def composition(spec: Spec) -> Guarantee:
@@ -168,11 +164,8 @@ def composition(spec: Spec) -> Guarantee:
     "mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, "
     "kappa = eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose.",
     _CITATION,
-    scope=assume.Scope(
-        {"noisy-gradient"},
-        assume.STEP_VIEWS,
-        {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}},
-        _STABLE,
+    scope=_steps_on(
+        {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}}
     ),
     assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
 )

@@ -116,6 +116,7 @@ def _contracted(curve: Array, far: float, epsilons: Array) -> Array:
 
 
 _HOELDER = (constants.HOELDER_CONSTANT, constants.HOELDER_EXPONENT)
+_IN_A_BALL = (chains.BALL, *chains.NUMERICAL, chains.CONSTANT, bounded.PUBLIC_REGULARISER)
 _LARGEST_DISTANCE = 8.0  # noises between the means of two steps; a step that knows more forgets nothing
 
 
@@ -130,10 +131,7 @@ _LARGEST_DISTANCE = 8.0  # noises between the means of two steps; a step that kn
     assumptions=(
         chains.SENSITIVITY,
         assume.certified_section("hoelder", _HOELDER),
-        chains.BALL,
-        *chains.NUMERICAL,
-        chains.CONSTANT,
-        bounded.PUBLIC_REGULARISER,
+        *_IN_A_BALL,
         bounded.NO_OTHER_REGULARISER,
     ),
 )
@@ -184,15 +182,7 @@ _FORGETFUL = assume.at_most(
     "whatever the loss.",
     Citation("asoodeh2023privacy", "abstract, non-linear data processing; the recursion re-derived"),
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
-    assumptions=(
-        assume.certified(GRADIENT_BOUND),
-        chains.BALL,
-        *chains.NUMERICAL,
-        chains.CONSTANT,
-        bounded.PUBLIC_REGULARISER,
-        _FORGETFUL,
-        bounded.NO_OTHER_REGULARISER,
-    ),
+    assumptions=(assume.certified(GRADIENT_BOUND), *_IN_A_BALL, _FORGETFUL, bounded.NO_OTHER_REGULARISER),
     certificates=lambda spec: tuple(
         dict.fromkeys(
             (

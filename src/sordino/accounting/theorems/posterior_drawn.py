@@ -80,7 +80,6 @@ def distance(run: PosteriorSample) -> float:
 
 @lru_cache(maxsize=64)
 def _exact_bounds(spec: Spec) -> tuple[Bound, ...]:
-    """What the theorems say of the same draw made exactly."""
     return bounds_of(_exact(spec))
 
 
@@ -116,6 +115,7 @@ def _drawn_by(*ways: type[object]) -> assume.Assumption:
 
 
 _PUBLIC_DRAWS = assume.certified_parts("algorithm.drawn")
+_PUBLIC = (_PUBLIC_DRAWS, PUBLIC_POTENTIAL)
 
 
 def _constants(spec: Spec) -> tuple[Certificate, ...]:
@@ -184,15 +184,7 @@ def _bounded_only(spec: Spec) -> str | None:
     "- 1)) / (1 - f)), f = (1 - e^-H)^N: each law is within these factors of the posterior.",
     Citation("seeman2021exact", "pure privacy of draws of finite time; ours by bounding the ratio of densities"),
     scope=DRAWS,
-    assumptions=(
-        _drawn_by(RejectionDraws),
-        _bounded_only,
-        _REACH,
-        _PUBLIC_DRAWS,
-        PUBLIC_POTENTIAL,
-        _enough_trials,
-        _HOLDS,
-    ),
+    assumptions=(_drawn_by(RejectionDraws), _bounded_only, _REACH, *_PUBLIC, _enough_trials, _HOLDS),
     certificates=_constants,
 )
 def rejection_pure(spec: Spec) -> Guarantee:

@@ -1,8 +1,4 @@
-"""The cheapest shifts of the last iterate: full, cyclic, once-shuffled and random batches.
-
-With random batches the last steps' batches are hidden, and what the earlier ones left behind is shifted away: taken at
-its worst, averaged over, or with all batches revealed.
-"""
+"""The cheapest shifts of the last iterate: full, cyclic, once-shuffled and random batches."""
 
 from collections.abc import Callable
 from dataclasses import replace

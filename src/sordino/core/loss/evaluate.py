@@ -132,8 +132,8 @@ def _central_width(losses: Array, logs: Array) -> float:
     return float(high - low) / 4.1
 
 
-# Steps are composed in stages: a few hundred copies on a grid fine enough for one; the result is moved to a grid that
-# is coarser as its standard deviation is larger, and the next stage convolves those. The cost is logarithmic.
+# Steps are composed in stages: a few hundred copies on a grid fine enough for one, then copies of the result on a grid
+# as much coarser as its standard deviation is larger: the cost is logarithmic in the number of identical steps.
 
 _STAGE_UNITS = 256
 _STAGE_FACTOR = 16
@@ -248,7 +248,6 @@ def _beyond_grids(factors: Factors, delta: float) -> bool:
 
 
 def _upper_end(factors: Factors, delta: float) -> float:
-    """The smaller of two upper ends, by the sketch and by the one that reaches far."""
     search = _Search(factors, delta)
     search.look(search.usual_tilt, _START, search.cumulant)
     return search.high if math.isfinite(search.high) else min(search.high, search.look_far())

@@ -376,7 +376,6 @@ class MixturePair(Pair):
 
 @lru_cache(maxsize=64)
 def _sketch(pair: MixturePair, tail: float) -> tuple[Array, Array]:
-    """A coarse composed law stands in for a closed form."""
     scales = [Cumulant.of(factors).scales(0.0) for factors in pair.components]
     widths = [
         math.sqrt(sum(count * scale**2 for (_, count), scale in zip(factors, sizes, strict=True)))

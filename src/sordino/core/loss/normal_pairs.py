@@ -1,7 +1,4 @@
-"""Pairs built from unit normals: the Gaussian mechanism, alone and under the three ways of sampling a batch.
-
-Probabilities of intervals are taken from whichever tail is smaller, with absolute error bounds.
-"""
+"""Pairs built from unit normals: the Gaussian mechanism, alone and under the three ways of sampling a batch."""
 
 import math
 from abc import abstractmethod
