@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.signing_keys import SigningKey
 
-
 OPTIONS = {one.name: one for task, _ in MODELS.values() for one in task.options}
 _METHOD = (
     "The method. auto takes the one with reliable intervals if the declared numbers allow it, otherwise the one with "

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The column that says how often intervals of this level held.
 INTERVALS = "intervals"
+# Parts that are asked at once: texts of so many wait for the one before them.
+_PARTS_AT_ONCE = 16
 
 
 @command(
@@ -124,10 +126,6 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
     if not all(np.isfinite(values).all() for values in columns.values() if values.dtype.kind == "f"):
         raise InputError("Predictions of this release are not finite. Look at its numbers.")
     return {name: values.tolist() for name, values in columns.items()}
-
-
-# Parts that are asked at once: texts of so many wait for the one before them.
-_PARTS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, ScoredSums, 
 
 _BANDS = Interval(2, 50)
 _LEVELS = Interval(0.5, 1.0, high_open=True)
+_MOST_MODELS = 20
 # Residuals are cut at so many predicted standard deviations.
 CUT = 4.0
 
@@ -219,9 +220,6 @@ def _fieller(total: float, count: float, reach: float) -> tuple[float, float]:
     square = count * count - reach * reach
     root = reach * np.sqrt(max(total * total + square, 0.0))
     return (total * count - root) / square, (total * count + root) / square
-
-
-_MOST_MODELS = 20
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ _SHARES = ("sampling", "privacy", "prior")
 _LINE = ("name", "standard_error", "width", *_SHARES)
 # What an effect or a width means that is given without a column.
 BARE = "half a number's declared range, or having a 0/1 column"
+# The models that bounded influence can learn, by their words.
+REGRESSIONS = tuple(word for word, (task, _) in MODELS.items() if task.linear)
 
 
 @dataclass(frozen=True)
@@ -329,10 +331,6 @@ def _units(columns: PublicColumns) -> tuple[Array, Array]:
     ranges = np.array(declared.high) - np.array(declared.low)
     half = np.where(np.array(declared.kinds) == "number", ranges / 2.0, ranges)
     return to_table[1:] / half, half * to_table[0] / to_table[1:]
-
-
-# The models that bounded influence can learn, by their words.
-REGRESSIONS = tuple(word for word, (task, _) in MODELS.items() if task.linear)
 
 
 def plan(

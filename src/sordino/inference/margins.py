@@ -42,6 +42,7 @@ from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 _POINTS = 5
 _MOST_ROWS = 20_000
 _ROWS_AT_ONCE = 256
+_MOST = Interval(1, 1_000_000)
 _AT = "Other columns are fixed at {where}. The default is the middle of the bounds or the first category."
 _OVER = "Averaged over the {rows} given rows. They must be public, because the answer uses their values."
 _WHAT = "Intervals are central posterior intervals for the mean, not for a new record. They include the privacy noise."
@@ -302,9 +303,6 @@ def _filled(name: str, value: object, rows: int) -> Column:
 
 def _written(value: object) -> str:
     return figure(float(value)) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-_MOST = Interval(1, 1_000_000)
 
 
 def named_draws(release: StoredRelease, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:

@@ -25,6 +25,11 @@ MOST_WORDS = 24
 _LEVEL = 0.95
 # What is weaker than a proof or a construction, and has to be believed.
 _ON_TRUST = ("declared", "estimated", "assumed")
+# The false-positive rate of the attack in the worked example.
+FALSE_ALARMS = 0.01
+# Outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so.
+RARE = 0.01
+_SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))
 
 
 @dataclass(frozen=True)
@@ -288,13 +293,6 @@ def tables(relation: Relation, unit: AnyUnit) -> str:
 def question(relation: Relation, unit: AnyUnit) -> str:
     """What the attacker wants to know."""
     return QUESTION[relation].format(*(_RECORD if isinstance(unit, Unit) else _UNIT))
-
-
-# The false-positive rate of the attack in the worked example.
-FALSE_ALARMS = 0.01
-# Outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so.
-RARE = 0.01
-_SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))
 
 
 @dataclass(frozen=True)

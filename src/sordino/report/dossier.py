@@ -66,11 +66,21 @@ def write_dossier(
     shown = replace(subject, audit=checks.lower)
     case = Case(shown, bound, checks, source_digest(), statements or {}, "" if key is None else key.fingerprint)
     found = answers(case)
+    answered = {
+        "format": "sordino-dossier",
+        "version": 1,
+        "release": shown.name,
+        "made": now(),
+        "may_leave": shown.may_leave,
+        "why": list(decide(shown).why),
+        "answers": [one.as_json() for one in found],
+        "source_sha256": case.source,
+    }
     files = {
         **_as_read(release, subject),
         REPORT: private_page([shown]).encode(),
         PAGE: dossier_page(case, found).encode(),
-        ANSWERS: _json(_answers_document(case, found)),
+        ANSWERS: _json(answered),
         REGISTRY: _json(registry_entry(case)),
         CHECKS: _json(checks.as_json(shown)),
         **_further(case, checks, account, release),
@@ -124,19 +134,6 @@ def check_entry(folder: Path, release: StoredRelease) -> str:
     if not same:
         raise InputError(f"Expected {LEDGER} in {str(folder)!r} to contain the entry of its release.")
     return f"{LEDGER} of the dossier"
-
-
-def _answers_document(case: Case, found: tuple[Answer, ...]) -> dict[str, Any]:
-    return {
-        "format": "sordino-dossier",
-        "version": 1,
-        "release": case.subject.name,
-        "made": now(),
-        "may_leave": case.subject.may_leave,
-        "why": list(decide(case.subject).why),
-        "answers": [one.as_json() for one in found],
-        "source_sha256": case.source,
-    }
 
 
 def dossier_page(case: Case, found: tuple[Answer, ...]) -> str:

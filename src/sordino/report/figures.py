@@ -39,6 +39,8 @@ FOREST_SHEET = (
 _MOST_LINES = 5
 # A line that lost by far leaves the figure, so that the sandwich keeps its height.
 _TALLEST = 3.0
+FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
+STEPS = "Numbers: effect of the step shown. Others: yes versus no."
 
 
 def estimates_figure(ident: str, points: Sequence[Estimate], axis: str) -> Markup | None:
@@ -90,10 +92,6 @@ def forest_rows(lines: Sequence[Line], *, ratio: bool) -> tuple[ForestRow, ...]:
         inner = (rest[2], rest[3]) if shrunk is not None else None
         rows.append(ForestRow(name, middle, (rest[0], rest[1]), inner, line.prior_dominated))
     return tuple(rows)
-
-
-FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
-STEPS = "Numbers: effect of the step shown. Others: yes versus no."
 
 
 def forest_plot(ident: str, summary: "Inference", target: str = "") -> Markup | None:

@@ -24,6 +24,8 @@ POINTS, FEW_POINTS = 40, 20
 _TIE = 2e-3
 # Schemes that go through the records in passes; beyond the first epoch their curves are drawn at whole epochs.
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
+# Curves that take longer than this are left out of a page, with a sentence that says so.
+PATIENCE = 25.0
 
 
 @dataclass(frozen=True)
@@ -154,10 +156,6 @@ def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, b
         return _epsilon(after, run, delta) < _epsilon(before, run, delta) * (1 - _TIE)
 
     return low + size * least_whole(beaten, 0, (high - low) // size)
-
-
-# Curves that take longer than this are left out of a page, with a sentence that says so.
-PATIENCE = 25.0
 
 
 @dataclass(frozen=True)

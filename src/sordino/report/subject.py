@@ -44,6 +44,8 @@ LONGEST_TEXT = 2000
 MOST_POINTS = 10_000
 # How an audit describes the private rows it trained on; see `audit.instance`.
 _ROWS = "records of a file"
+# Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
+_SAME = 1e-9
 
 
 def read_audit(path: Path) -> LowerBound:
@@ -166,10 +168,6 @@ def _lacks_cautions(release: StoredRelease) -> bool:
         return not known or not set(natural_cautions(doubt, changed)) <= set(said)
     chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
     return not said and (chosen or release.kind == f"{CUSTOM}/rounds")
-
-
-# Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
-_SAME = 1e-9
 
 
 def _agree(stored: Any, again: Any) -> bool:
