@@ -70,15 +70,8 @@ def shrunk(
     Entries of a kind (slopes' diagonal, slopes off it, intercept with slope) are taken to lie around the same place of
     `like`, by as much as their spread exceeds the noise, and by at least `near` of the diagonal. The intercept's own
     block is seen far better than noise hides it and is left alone.
-
-    Args:
-        matrix: the noised matrix.
-        noise: the standard deviation of noise on the diagonal; 1 / sqrt 2 of it off the diagonal.
-        near: see `Tuned`.
-        floor: no direction has less than this share of `like`.
-        like: what it is drawn to, up to a factor.
-        outputs: intercepts.
-        level: the mean of the slopes' diagonal, where it is known better than from the matrix.
+    `noise` is its standard deviation on the diagonal, `near` as in `Tuned`, `floor` the least share of `like` in any
+    direction, and `level` the mean of the slopes' diagonal where it is known better than from the matrix.
     """
     size, k = len(matrix), outputs
     if level is None:

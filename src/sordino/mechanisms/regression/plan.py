@@ -80,12 +80,7 @@ LEAST_BUDGET = 30.0
 class Mechanism:
     """One Gaussian mechanism of a plan: the noise is `multiplier` times a sensitivity that is known when it is asked.
 
-    Attributes:
-        name: of the statistic.
-        shape: how the sensitivity follows from the bound, see `statistics`.
-        numbers: how many numbers are released.
-        multiplier: the noise over the sensitivity.
-        bound: the bound on one unit's contribution, or None where it follows from an earlier answer.
+    The sensitivity follows from the shape and the bound on one unit's contribution, None if an earlier answer gives it.
     """
 
     name: str
@@ -97,16 +92,7 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Plan:
-    """A described fit: public numbers only.
-
-    Attributes:
-        family: the family's name.
-        declaration: columns, target and effects.
-        records: how many units there are; public under replace-one, a guess under add-remove.
-        relation: which tables are neighbours.
-        epsilon: the guarantee, with `delta`.
-        delta: see `epsilon`.
-    """
+    """A described fit: public numbers only. `records` are units, public under replace-one and a guess otherwise."""
 
     family: str
     declaration: Declaration
@@ -250,19 +236,7 @@ class Plan:
 
 
 def plan(family: str, declaration: Declaration, records: int, relation: Relation, epsilon: float, delta: float) -> Plan:
-    """Plan a fit from public numbers.
-
-    Args:
-        family: a name in `FAMILIES`.
-        declaration: what is public about the table.
-        records: how many units (rows, or people) there are; under add-remove a public guess.
-        relation: which tables are neighbours; there is no default.
-        epsilon: of the whole fit.
-        delta: of the whole fit.
-
-    Returns:
-        A plan whose mechanisms together are (epsilon, delta) private.
-    """
+    """A plan from public numbers, whose mechanisms together are (epsilon, delta) private."""
     instance_of("declaration", declaration, Declaration)
     instance_of("relation", relation, Relation)
     family_of(family).check(declaration)

@@ -141,15 +141,7 @@ class Posterior:
 
 
 def posterior(plan: Plan, released: Released) -> Posterior:
-    """Read a release.
-
-    Args:
-        plan: the plan of the release.
-        released: the noised sums.
-
-    Returns:
-        The posterior of the encoded coefficients.
-    """
+    """The posterior of the encoded coefficients, read from a release."""
     return posterior_of(plan, released.learned or followed(plan, released))
 
 

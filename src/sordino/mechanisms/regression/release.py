@@ -53,21 +53,10 @@ def release(
     weight: Any = None,
     declared: int | None = None,
 ) -> Released:
-    """Answer the plan's statistics on private rows.
+    """The noised sums of a plan on private rows in the table's units; they are all that leaves.
 
-    Args:
-        plan: what to release.
-        X: rows in the table's units, columns as declared.
-        y: targets: numbers, 0/1, classes 0, 1, ..., or counts.
-        randomness: of the noise; its port sees every call.
-        exposure: for counts, the exposure of each row; 1 if absent.
-        unit: for a declaration with units, which unit each row belongs to.
-        weight: how much each row counts, between 0 and 1; the plan's records are then what these are taken to add up
-            to. None: every row counts as 1.
-        declared: with weights, the public number of units under replace-one.
-
-    Returns:
-        The noised sums. They are all that leaves.
+    With weights between 0 and 1 the plan's records are what these are taken to add up to, and `declared` is the public
+    number of units under replace-one.
     """
     instance_of("plan", plan, Plan)
     units = plan.records if weight is None else declared
