@@ -26,7 +26,7 @@ from sordino.mechanisms.regression import Declaration, plan, posterior
 from sordino.mechanisms.regression.learn import steps
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory
-from sordino.noise.integer_sums import Summed, WideSums
+from sordino.noise.wide_sums import Summed, WideSums
 from sordino.noise.randomness import SeededRandomness
 
 EPSILON, DELTA, SITES = 1.0, 1e-6, (1000, 3000, 2000)
