@@ -32,15 +32,10 @@ _ENOUGH = 1e-14
 _SMALLEST = 1e-300  # a probability that underflows is rounded up to this
 _SPLIT = 2.0**27 + 1
 _ODD = [1 / (2 * j + 3) for j in range(9)]
-_STIRLING = np.array(
-    [
-        0.0,
-        *(
-            math.log(math.factorial(n)) - (n + 0.5) * math.log(n) + n - math.log(2 * math.pi) / 2
-            for n in range(1, _FEW)
-        ),
-    ]
-)
+_STIRLING_ERRORS = [
+    math.log(math.factorial(n)) - (n + 0.5) * math.log(n) + n - math.log(2 * math.pi) / 2 for n in range(1, _FEW)
+]
+_STIRLING = np.array([0.0, *_STIRLING_ERRORS])
 
 
 def _stirling(n: Array) -> Array:

@@ -184,8 +184,7 @@ class Certificate:
         return cls(constant, data["value"], evidence, data["reason"], data["reads_private_data"])
 
 
-# The constants a SPEC.json may certify, each with its direction and range: one list, read by the spec reader, by models
-# (which issue certificates) and by theorems (which use them).
+# The constants a SPEC.json may certify, each with its direction and range; models issue certificates of some of them.
 
 _UP, _LOW = Direction.UPPER, Direction.LOWER
 

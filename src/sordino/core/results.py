@@ -18,14 +18,11 @@ from sordino.core.validate import InputError, one_of, printable, refuse
 
 FORMATS = ("text", "csv", "latex", "html", "json")
 WIDTH = 100
-# Rows of one table that a terminal gets.
-MOST_ROWS = 40
+MOST_ROWS = 40  # rows of one table that a terminal gets
 NON_PRIVATE = "NON-PRIVATE"
-# A coefficient is prior-dominated if at least this share of its variance comes from the prior.
-PRIOR_DOMINATED = 0.5
+PRIOR_DOMINATED = 0.5  # the least share of a coefficient's variance, from the prior, that makes it so
 _SMALLEST_P = 0.001
-# What a spreadsheet takes for the beginning of a formula.
-_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+_FORMULA = re.compile(r"[=+\-@\t\r\n]")  # what a spreadsheet takes for the beginning of one
 _NUMBER = re.compile(r"[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?")
 _SIGNS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
 _LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -79,9 +76,8 @@ class Result(ABC):
             pieces += [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
             pieces += [_latex_row(header), r"\midrule", *map(_latex_row, rows), r"\bottomrule", r"\end{tabular}", ""]
         notes = " ".join(f"{word}: {value}." for word, value in own.facts)
-        return "\n".join(
-            [*pieces, r"\par\smallskip\footnotesize", *(latex(words) for words in (notes, *own.remarks) if words)]
-        )
+        below = [latex(words) for words in (notes, *own.remarks) if words]
+        return "\n".join([*pieces, r"\par\smallskip\footnotesize", *below])
 
     def to_html(self) -> str:
         """Tables that take the page's own fonts and colours, with everything escaped."""

@@ -100,7 +100,6 @@ def bounded_full_shift(contraction: float, ratio: float, steps: int, diameter_ra
     x = _rate(contraction)
     if x < -_LONGEST_DECAY or diameter_ratio > _FARTHEST:
         return full_shift(contraction, ratio, steps)
-
     best = solver.best_window(lambda window: _one_pool(x, ratio, diameter_ratio, window), steps)
     return min(full_shift(contraction, ratio, steps), _rounded(best))
 
@@ -113,7 +112,6 @@ def bounded_cyclic_shift(contraction: float, ratio: float, period: int, steps: i
         return free
     # Beyond these windows the start is forgotten, or costs more than it saves; shorter ones are always allowed.
     longest = min(steps, _MOST_SEGMENTS * period, steps if x == 0.0 else math.ceil(_LONGEST_DECAY / abs(x)))
-
     best = solver.best_window(
         lambda window: math.sqrt(solver.minorant_energy(*_segments(x, ratio, period, window, diameter_ratio))), longest
     )

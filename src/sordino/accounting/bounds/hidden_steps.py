@@ -298,9 +298,8 @@ def _lean(ratio: float) -> tuple[GridLaw, float, float]:
     z = losses / ratio
     (one, one_error), (other, other_error) = normal.normal_mass(z, ratio / 2), normal.normal_mass(z, -ratio / 2)
     points = at_both_ends(edges, (one + other) / 2, (one - other) / 2, spacing)
-    beyond = (
-        normal.above(float(z[-1]), ratio / 2) + normal.above(float(z[-1]), -ratio / 2) if np.isfinite(z[-1]) else 0.0
-    )
+    top = float(z[-1])
+    beyond = normal.above(top, ratio / 2) + normal.above(top, -ratio / 2) if math.isfinite(top) else 0.0
     # An edge is off by a few units in its last place, a mass by its error; either moves at most that, at most by 2.
     wrong = float((one_error + other_error).sum()) + 64 * UNIT_ROUNDOFF * (1 + _FURTHEST)
     return GridLaw(spacing, -last, points, 0.0, 0.0, 0.0, 1e-15, 0.0), beyond, 2 * wrong

@@ -27,10 +27,8 @@ HIDDEN = frozenset(
 def _fixed(participation: Participation, steps: int) -> Participation:
     """Every use that chance may bring, as if it were sure to."""
     scheme, every = participation.scheme, participation.separation
-    if scheme is ParticipationScheme.POISSON:
+    if scheme in {ParticipationScheme.POISSON, ParticipationScheme.BALLS_IN_BINS}:
         return Participation(ParticipationScheme.EPOCHS, every or 1)
-    if scheme is ParticipationScheme.BALLS_IN_BINS:
-        return Participation(ParticipationScheme.EPOCHS, every)
     if scheme is ParticipationScheme.RANDOM_ALLOCATION:
         return Participation(ParticipationScheme.MIN_SEPARATION, 1, participation.most_uses(steps))
     return participation

@@ -165,9 +165,8 @@ def round_renyi(total: int, done: int, mu: float, relation: Relation) -> tuple[f
     found = orders * (ways * mu * mu / 2) * _CLOSED
     sampled = total > 1 and mu <= LARGEST_MU
     if sampled and relation is Relation.ADD_REMOVE:
-        found = np.minimum(
-            found, np.maximum(removal(total, done, mu, orders), addition(total, done, mu, excess)) / excess
-        )
+        moments = np.maximum(removal(total, done, mu, orders), addition(total, done, mu, excess))
+        found = np.minimum(found, moments / excess)
     elif sampled:
         further = np.asarray(_WHOLE, float)
         moments = removal(total, done, mu, further)

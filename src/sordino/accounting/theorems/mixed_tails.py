@@ -204,9 +204,8 @@ def pushes(contraction: float, length: int, distance: float) -> Uses:
 
 
 def _best(spec: Spec, steps: IdenticalSteps | ListedSteps, period: int) -> Guarantee:
-    fixed = assume.promised(
-        steps if isinstance(steps, IdenticalSteps) else None, "a constant step size and noise scale"
-    )
+    alike = steps if isinstance(steps, IdenticalSteps) else None
+    fixed = assume.promised(alike, "a constant step size and noise scale")
     bounds = [mixed(tail_index(chain_of(spec)), plan) for plan in _plans(fixed, period)]
     return min(bounds, key=lambda bound: (bound.epsilon(assume.chosen_delta(spec)), bound.delta(0.0)))
 

@@ -77,9 +77,8 @@ def clipped_steps(spec: Spec) -> IdenticalSteps | ListedSteps:
     bound = promised(assume.certificate_for(spec, GRADIENT_BOUND), expected)
     # Both data parts are at most C long; every record that a dataset has beyond the divisor adds C / n.
     larger = (2 * spec.surplus - 1) / spec.n if spec.surplus else 0.0
-    return shifts.chain_steps(
-        chain_of(spec), promised(regulariser_modulus(spec), expected), up((2.0 + larger) * bound.value, 3)
-    )
+    modulus = promised(regulariser_modulus(spec), expected)
+    return shifts.chain_steps(chain_of(spec), modulus, up((2.0 + larger) * bound.value, 3))
 
 
 PUBLIC_REGULARISER = Assumption(

@@ -282,13 +282,12 @@ def _below(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
     z = np.where(z_top < 0, from_left, -special.ndtri(np.minimum(special.ndtr(-z_top) + share * q, 0.75)))
     z = np.minimum(z, z_top)
     s = np.exp(mu * z - mu * mu / 2)
-    p, gained = (
-        np.where(
-            z_top < at, special.ndtr(z_top - at) - special.ndtr(z - at), special.ndtr(at - z) - special.ndtr(at - z_top)
-        )
-        / q
-        for at in (0.0, mu)
-    )
+
+    def between(at: float) -> Array:
+        left, right = special.ndtr(z_top - at) - special.ndtr(z - at), special.ndtr(at - z) - special.ndtr(at - z_top)
+        return np.where(z_top < at, left, right) / q
+
+    p, gained = between(0.0), between(mu)
     v = gained - s * p
     behind = centre - place * spacing
     near, far = v - p * (place * spacing - s), v - p * ((place + 1) * spacing - s)

@@ -231,9 +231,8 @@ class DiscreteGaussianPair(AtomicPair):
         reach = math.ceil(_REACH * self.sigma) + 1
         x = np.arange(-reach, reach + 1, dtype=np.float64)
         weights = np.exp(-((x / self.sigma) ** 2) / 2)
-        return Atoms(
-            (x / self.sigma + self.shift / (2 * self.sigma)) * (self.shift / self.sigma), weights / math.fsum(weights)
-        )
+        losses = (x / self.sigma + self.shift / (2 * self.sigma)) * (self.shift / self.sigma)
+        return Atoms(losses, weights / math.fsum(weights))
 
 
 @register("explicit")

@@ -228,8 +228,7 @@ class GaussianStart(Section):
     scale: Annotated[float, Number(POSITIVE)]
 
 
-# Where a chain starts is never computed from data.
-Start = PointStart | GaussianStart
+Start = PointStart | GaussianStart  # never computed from data
 ORIGIN = PointStart()
 
 
