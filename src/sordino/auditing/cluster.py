@@ -1,7 +1,6 @@
 """Blocks of an audit's models here, on processes of this machine or on a dask cluster, each kept once it is done.
 
-A block comes out as it does here, bit for bit. A lost worker costs time and changes nothing. Where a cluster is lost
-altogether, one sentence says so, and what was kept is not done again.
+A block comes out as it does here, bit for bit. A lost worker costs time and changes nothing.
 
 Anyone who can reach a scheduler without authentication can run code on its workers. What workers answer is unpickled
 by the auditor: client, scheduler and workers are one trust boundary. Processes of this machine have no address.
@@ -140,10 +139,8 @@ class FitOnCluster:
         work = FitWork(fit_many, tuple(datasets))
         units = [Block(side, block) for side, own in enumerate(seeds) for block in blocks_of(fit_many, own)]
         kept = None if self.partial_results is None else Checkpoints.of(self.partial_results, work, units)
-        results: dict[int, Releases] = {}
-        for number in range(len(units)):
-            if kept is not None and (loaded := kept.load(number)) is not None:
-                results[number] = loaded
+        loaded = {} if kept is None else {number: kept.load(number) for number in range(len(units))}
+        results = {number: releases for number, releases in loaded.items() if releases is not None}
 
         def finished(number: int, releases: Releases) -> None:
             if kept is not None:
@@ -185,7 +182,9 @@ def _on_scheduler(
                 raise _gone(options, f"no worker for {_PATIENCE} seconds") from None
             for future in done:
                 if future.status == "error":
-                    raise _failed(future.exception(timeout=_PATIENCE))
+                    error = future.exception(timeout=_PATIENCE)
+                    words = f"A task failed on its worker: {type(error).__name__}: {_first_line(error)}"
+                    raise error if isinstance(error, InputError) else SordinoError(words)
                 finished(left.pop(future), future.result(timeout=_PATIENCE))
 
 
@@ -206,22 +205,14 @@ def _connected(options: ClusterOptions) -> Iterator[Any]:
         try:
             client = distributed.Client(options.address, timeout=_FOUND_WITHIN)
         except (OSError, ValueError, TypeError) as error:
-            message = (
-                f"Expected a dask scheduler at {options.address!r}, got: {_first_line(error)}; start it, or use local."
-            )
-            raise InputError(message) from None
+            got = f"{options.address!r}, got: {_first_line(error)}"
+            raise InputError(f"Expected a dask scheduler at {got}; start it, or use local.") from None
         with client:
             yield client
     except (OSError, TimeoutError, CancelledError, asyncio.CancelledError, RuntimeError) as error:
         raise _gone(options, f"{type(error).__name__}, {_first_line(error)}") from None
     finally:
         logging.disable(logging.NOTSET)
-
-
-def _failed(error: BaseException) -> BaseException:
-    if isinstance(error, InputError):
-        return error
-    return SordinoError(f"A task failed on its worker: {type(error).__name__}: {_first_line(error)}")
 
 
 def _gone(options: ClusterOptions, reason: str) -> SordinoError:

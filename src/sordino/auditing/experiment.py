@@ -1,9 +1,8 @@
 """The attack: fit many models on two neighbours, learn to tell them apart, and count errors on fresh ones.
 
-An attack may run a mechanism on a dataset as often as it likes, each time with fresh randomness. Of every side's models
-some teach a score, some choose a rule, and the others, which nothing has seen, are counted. A score is a number that is
-larger when a release looks like one of the second dataset; where it is known beforehand nothing is learned, so every
-model is counted. Work that nobody would wait for is refused before it starts.
+Of every side's models some teach a score, some choose a rule, and the others, which nothing has seen, are counted. A
+score is a number that is larger when a release looks like one of the second dataset; where it is known beforehand
+nothing is learned, so every model is counted. Work that nobody would wait for is refused before it starts.
 """
 
 from abc import ABC, abstractmethod
@@ -148,9 +147,8 @@ class ChainFit(FitInBlocks):
         return chain_of(self.spec)
 
     def _block(self, data: Dataset, seeds: Seeds) -> Releases:
-        replica = replace(
-            self.spec, algorithm=replace(self.algorithm, chains=self.algorithm.chains * len(seeds)), instance=None
-        )
+        chain = replace(self.algorithm, chains=self.algorithm.chains * len(seeds))
+        replica = replace(self.spec, algorithm=chain, instance=None)
         randomness = SeededRandomness(seed_of_run(seeds))
         function = parameters(self.spec.dim) if self.spec.view == View.AVERAGE else None
         release = run(replica, self.model, data.features, data.target, randomness, function=function)
@@ -362,10 +360,8 @@ def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
     """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
     replaced = pair.relation is Relation.REPLACE_ONE
     holding = (pair.second, pair.first) if replaced else (max(pair.first, pair.second, key=len),)
-    records = [
-        EncodedRecord(np.asarray(data.features[pair.position], float), float(data.target[pair.position]))
-        for data in holding
-    ]
+    cells = [(data.features[pair.position], data.target[pair.position]) for data in holding]
+    records = [EncodedRecord(np.asarray(features, float), float(target)) for features, target in cells]
     return CanaryLoss(model, *records), LinearScore()
 
 

@@ -2,9 +2,8 @@
 
 DeepFool canaries: a record of D pushed until a whole ensemble of its models gets it wrong, its label kept. DeepFool
 (Moosavi-Dezfooli, Fawzi & Frossard 2016, Algorithm 2) linearises the scores of an ensemble, steps to the nearest
-boundary and repeats: the smallest push of a row that changes what the ensemble decides. A model that has not seen such
-a record misclassifies it; one that has learns it, as nothing else in the data asks for the same (Heller & Fetaya 2023,
-Section V). The ensemble is never part of the fleet that is attacked.
+boundary and repeats. A model that has not seen such a record misclassifies it; one that has learns it (Heller & Fetaya
+2023, Section V). The ensemble is never part of the fleet that is attacked.
 """
 
 import inspect
@@ -148,7 +147,14 @@ def _drawn(make: Callable[..., Any], settings: SettingValues, *leading: Any) -> 
 def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
     match choice:
         case WorstNeighbour():
-            yield from _worst_pairs(choice, data, schema, relation)
+            # Both hold an extreme record; without a position, the middle, the last and the first are tried.
+            records, last = worst_records(schema), len(data) - 1
+            removed = relation is Relation.ADD_REMOVE
+            exchanges = [(record, None) for record in records] if removed else list(combinations(records, 2))
+            for place in dict.fromkeys((last // 2, last, 0)) if choice.position is None else [choice.position]:
+                for record, replacement in exchanges:
+                    base = neighbours(data, Relation.REPLACE_ONE, place, record).second
+                    yield neighbours(base, relation, place, replacement)
         case ZeroNeighbour():
             yield neighbours(data, relation, choice.position, EncodedRecord(np.zeros(data.features.shape[1]), 0.0))
         case RemovedNeighbour() if relation is Relation.ADD_REMOVE:
@@ -160,17 +166,6 @@ def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Rel
             yield neighbours(data, relation, choice.position, EncodedRecord(np.array(choice.features), choice.target))
         case _:
             raise refuse("instance.neighbour", "to be worst, zero, removed, given or deepfool", type(choice).__name__)
-
-
-def _worst_pairs(choice: WorstNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
-    """Both neighbours hold an extreme record; without a position, the middle, the last and the first are tried."""
-    records, last = worst_records(schema), len(data) - 1
-    removed = relation is Relation.ADD_REMOVE
-    exchanges = [(record, None) for record in records] if removed else list(combinations(records, 2))
-    for place in dict.fromkeys((last // 2, last, 0)) if choice.position is None else [choice.position]:
-        for record, replacement in exchanges:
-            base = neighbours(data, Relation.REPLACE_ONE, place, record).second
-            yield neighbours(base, relation, place, replacement)
 
 
 def class_targets(model: Model) -> tuple[float, ...]:
@@ -208,10 +203,8 @@ def deepfool(
     if thetas.shape[1] != model.dim(len(row)):
         raise InputError(f"Expected {model.dim(len(row))} parameters in each model, got {thetas.shape[1]}.")
     targets = class_targets(model)
-    settings = number("overshoot", overshoot, POSITIVE), whole_number("steps", steps)
-    pushed, decided = _pushed(
-        model, thetas, row, jnp.asarray(settings[0], dtype), settings[1], jnp.asarray(movable, dtype)
-    )
+    beyond, most = jnp.asarray(number("overshoot", overshoot, POSITIVE), dtype), whole_number("steps", steps)
+    pushed, decided = _pushed(model, thetas, row, beyond, most, jnp.asarray(movable, dtype))
     return EncodedRecord(np.asarray(pushed, float), targets[int(decided)])
 
 
@@ -277,12 +270,8 @@ def deepfool_pairs(
             gained, odds = map(np.asarray, pulled)
             found.append((float(gained.mean() / (odds.std() + 1e-6)), int(place), canary))
     if not found:
-        raise refuse(
-            "instance.neighbour",
-            "of kind deepfool to find a record that all models of D get right and that a push makes all get wrong",
-            "none",
-            "train longer, or use the neighbour 'worst'",
-        )
+        wanted = "of kind deepfool to find a record that all models of D get right and that a push makes all get wrong"
+        raise refuse("instance.neighbour", wanted, "none", "train longer, or use the neighbour 'worst'")
     for _, place, canary in sorted(found, key=lambda one: -one[0]):
         yield neighbours(data, spec.relation, place, EncodedRecord(canary, float(data.target[place])))
 

@@ -20,16 +20,7 @@ from sordino.core.guarantee import check_delta
 from sordino.core.results import Result, ResultTable, figure_axes
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.core.spec.problem import UNIT
-from sordino.core.validate import (
-    OPEN_UNIT,
-    PROBABILITY,
-    Interval,
-    instance_of,
-    number,
-    one_of,
-    refuse,
-    whole_number,
-)
+from sordino.core.validate import OPEN_UNIT, PROBABILITY, Interval, instance_of, number, one_of, refuse, whole_number
 
 
 @dataclass(frozen=True)

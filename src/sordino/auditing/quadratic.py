@@ -17,14 +17,7 @@ from sordino.accounting.scope import certificate_for
 from sordino.auditing.experiment import Releases, ScoreFunction, Scores, chain_of
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
-from sordino.core.spec import (
-    GaussianNoise,
-    NoisyGradient,
-    PointStart,
-    Problem,
-    Scheme,
-    Spec,
-)
+from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Problem, Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.models.base import Model
@@ -163,17 +156,9 @@ def exposed_position(spec: Spec) -> int:
 class PathScore:
     """Kept paths theta_k = decay_k theta_{k-1} + pull_k [used at k] + scale_k noise, seen along the first axis.
 
-    The record is used at step k with probability `uses`, independently; for passes in random order, where uses are not
+    `decay` is 1 - eta_k m, and `pulls` by how much a use moves the iterate, on the first and on the second dataset. The
+    record is used at step k with probability `uses`, independently; for passes in random order, where uses are not
     independent, it is still a score, if not the best one.
-
-    Attributes:
-        chains: how many chains a release holds.
-        dim: coordinates of an iterate.
-        start: first coordinate of the start.
-        decay: 1 - eta_k m, one for each step.
-        pulls: by how much a use moves the iterate, on the first and on the second dataset, shape (2, steps).
-        scale: noise scale of each step.
-        uses: probability that a step uses the record.
     """
 
     chains: int

@@ -2,11 +2,10 @@
 
 The parameters get some more entries that the loss does not use. A canary is a record whose loss is a multiple of one of
 them, with a gradient far longer than the clip, so that it contributes the clip along that entry, in every step it takes
-part in. Records of the table have gradient 0 there. A coin decides about every canary; entries without one show the
-noise alone. What the noised sums say about these entries has a law that is known if the run is what it is said to be:
-of full batches Gaussian (`methods.one_run`), so that the mean of the scores bounds how far one record moves the run; of
-hidden batches coins are guessed (`guesses`), which assumes nothing. A clip that is skipped makes canaries louder, noise
-that is too small makes them clearer, and the bound larger than what is certified.
+part in. A coin decides about every canary; entries without one show the noise alone. Of full batches the law of the
+noised sums there is Gaussian (`methods.one_run`), so that the mean of the scores bounds how far one record moves the
+run; of hidden batches coins are guessed (`methods.one_run_guesses`), which assumes nothing. A clip that is skipped
+makes canaries louder, noise that is too small makes them clearer, and the bound larger than what is certified.
 """
 
 from collections.abc import Callable
@@ -95,30 +94,14 @@ def train_and_audit(
     made: list[Trained] = []
 
     def run_with(coins: Coins, _seed: int) -> NDArray[np.float64]:
-        made.append(
-            train(
-                spec,
-                planted.of_example,
-                planted.params(params),
-                planted.examples(examples, coins),
-                randomness,
-                watching,
-                **more,
-            )
-        )
+        rows = planted.examples(examples, coins)
+        made.append(train(spec, planted.of_example, planted.params(params), rows, randomness, watching, **more))
         return np.asarray(made[0].watched, np.float64)
 
     audited = _known if run.sampling.scheme is Scheme.FULL else _guessed
     lower = audited(spec, run, run_with, planted, options)
-    trained = made[0]
-    own = replace(
-        trained,
-        params=trained.params["network"],
-        averaged=trained.averaged["network"],
-        kept=tuple(one["network"] for one in trained.kept),
-        watched=None,
-    )
-    return own, lower
+    params, averaged, *kept = (tree["network"] for tree in (made[0].params, made[0].averaged, *made[0].kept))
+    return replace(made[0], params=params, averaged=averaged, kept=tuple(kept), watched=None), lower
 
 
 def check_planting(spec: Spec, training: Training) -> NoisedSums:

@@ -1,8 +1,6 @@
 """Exact audits of a chain on the worst-case quadratic of the constants that a spec certifies.
 
-Every record's gradient is a constant, the certified curvature sits in the weight decay, and two neighbours differ in
-one record. The other axes look the same under both neighbours, so one number per iterate is all an adversary needs.
-
+The axes along which the neighbours do not differ look the same, so one number per iterate is all an adversary needs.
 A kept iterate, given the one kept before it, is normal; its mean differs between the neighbours by what the uses of the
 differing record since then have left. Whatever happened before is in the earlier kept iterate already. An average is
 one number, to which every use contributes with its own weight.
@@ -24,6 +22,7 @@ from sordino.auditing.exact.leak import (
     RandomShiftLeak,
     SecretSteps,
     ShiftDistribution,
+    binomial_uses,
     refuse_repeated_draws,
     renewals,
 )
@@ -31,15 +30,7 @@ from sordino.auditing.quadratic import ANY_SIZE, described_chain, extremal_decay
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.spec import (
-    AverageNoiseKind,
-    GaussianNoise,
-    GaussianStart,
-    NoisyGradient,
-    Scheme,
-    Spec,
-    StableNoise,
-)
+from sordino.core.spec import AverageNoiseKind, GaussianNoise, GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
 from sordino.core.validate import InputError
 from sordino.models.exact import LineMixture, StableLaw1D
 from sordino.models.exact.line import StableFamily
@@ -61,12 +52,9 @@ Stages = list[tuple[Array, Array]]
 class ExtremalAxis:
     """One axis of the chain.
 
-    Attributes:
-        factors: 1 - eta m of each step.
-        moves: how far a step that uses the differing record pushes the two neighbours apart, rounded down.
-        scales: standard deviation of each step's noise (scale, for stable noise).
-        start_scale: standard deviation of the start.
-        one_sided: whether the other records may all equal the second neighbour's odd one.
+    Of each step, `factors` are 1 - eta m, `moves` how far a use of the differing record pushes the two neighbours
+    apart, rounded down, and `scales` the standard deviations of the noise (scales, for stable noise). Where
+    `one_sided`, the other records may all equal the second neighbour's odd one.
     """
 
     chain: NoisyGradient
@@ -112,14 +100,10 @@ def _is_gaussian_of_two(chain: NoisyGradient) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """What a use at each step leaves in the next released number.
+    """What a use at each step leaves in the next released number, which `blocks` names.
 
-    Attributes:
-        blocks: which released number a step leads to.
-        left: signed distance left there, over the spread of that number given those before it.
-        error: by how much `left` may be too far from 0.
-        spread: of each released number given those before it.
-        carry: how much of the released number before is still in the next.
+    `left` is the signed distance there, over the `spread` of that number given those before it, and at most `error` too
+    far from 0. `carry` is how much of the released number before is still in the next.
     """
 
     blocks: Places
@@ -294,7 +278,8 @@ def _stages(seen: _Seen) -> Stages:
             places, count = _places(seen, len(below))
             return [(np.bincount(places, weights=below, minlength=count).astype(np.float64), seen.shares)]
         case Scheme.WITH_REPLACEMENT:
-            return ShiftDistribution.repeated_draws(below, seen.axis.chain.divisor(seen.axis.n), seen.axis.n)
+            counts, weights = binomial_uses(seen.axis.chain.divisor(seen.axis.n), seen.axis.n)
+            return [(move * counts, weights) for move in below]
         case Scheme.MIN_SEPARATION:
             raise InputError("An exact audit of min-separation needs the view of all iterates. Use the attack method.")
         case Scheme.RANDOM_ALLOCATION:

@@ -8,7 +8,6 @@ are used at one secret step of every round, or by chance.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,39 +37,16 @@ _PRECISION, _LARGEST_EPSILON = 1e-7, 1e5
 _MOST_USES, _RARE_USES = 200, 1e-18
 
 
-class Leak(Protocol):
-    """How well two laws can be distinguished; every answer is a lower bound, errors of tests are upper bounds."""
-
-    def epsilon(self, delta: float) -> float:
-        """The smallest epsilon that is not refuted at `delta`, rounded down."""
-        ...
-
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta that is not refuted at `epsilon`, rounded down."""
-        ...
-
-    def curve(self) -> tuple[TradeOffPoint, ...]:
-        """Tests of falling false-positive rate, errors rounded up; empty where none are computed."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Placed:
     """Where a record stands decides what it shows: batches of `size` of the `records`, in a fixed order.
 
-    Attributes:
-        mus: the distance in standard deviations that the differing record leaves when it stands in each batch, rounded
-            down.
+    `mus` is the distance in standard deviations that the differing record leaves in each batch, rounded down.
     """
 
     records: int
     size: int
     mus: Array
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """The first record of each batch."""
-        return np.arange(len(self.mus), dtype=np.int64) * self.size
 
     def at(self, records: NDArray[np.int64]) -> Array:
         """The distance that each of these records leaves."""
@@ -81,11 +57,11 @@ class Placed:
 class LeakFinding:
     """How well two neighbours can be distinguished, and which they are, in words.
 
-    `placed` says what other records would have shown, where that depends on the record; absent, every record shows
-    the same.
+    The epsilon and delta of a leak are lower bounds; the tests of its curve have falling false-positive rates, errors
+    rounded up. Without `placed`, which says what other records would have shown, every record shows the same.
     """
 
-    leak: Leak
+    leak: "GaussianShift | LawPair | ComposedLoss | RandomShiftLeak"
     neighbours: str
     placed: Placed | None = None
 
@@ -175,16 +151,10 @@ class ComposedLoss:
     @classmethod
     def of_repeated_draws(cls, size: int, records: int, moves: Array, times: int) -> "ComposedLoss":
         """Steps that draw `size` of the records with replacement; each use of the differing record moves them."""
-        counts, weights = _binomial_uses(size, records)
-        chances = tuple(weights.tolist())
-        return cls(
-            LossDistribution(
-                tuple(
-                    (RandomShiftPair(chances, tuple((counts * move).tolist())), count * times)
-                    for move, count in _grouped(moves)
-                )
-            )
-        )
+        counts, weights = binomial_uses(size, records)
+        uses = tuple(weights.tolist())
+        pairs = ((RandomShiftPair(uses, tuple((counts * move).tolist())), count) for move, count in _grouped(moves))
+        return cls(LossDistribution(tuple((pair, count * times) for pair, count in pairs)))
 
     def epsilon(self, delta: float) -> float:
         return self.losses.epsilon_bracket(number("delta", delta, OPEN_UNIT)).low
@@ -203,7 +173,7 @@ def _grouped(moves: Array) -> Iterator[tuple[float, int]]:
         yield float(move), int(count)
 
 
-def _binomial_uses(size: int, records: int) -> tuple[Array, Array]:
+def binomial_uses(size: int, records: int) -> tuple[Array, Array]:
     """How often one of the records is among `size` drawn with replacement, and how probable that is.
 
     What is too rare to be listed counts as no use. Fewer uses shift less, and the best tests of shifts are increasing,
@@ -251,12 +221,6 @@ class ShiftDistribution:
             law = law._plus(values, weights)
         return law
 
-    @staticmethod
-    def repeated_draws(moves: Array, size: int, records: int) -> list[tuple[Array, Array]]:
-        """Stages that draw `size` of the records with replacement; each use of the differing record moves them."""
-        counts, weights = _binomial_uses(size, records)
-        return [(move * counts, weights) for move in moves]
-
     def scaled(self, factor: float) -> "ShiftDistribution":
         """The law of a positive multiple of S."""
         return ShiftDistribution(np.asarray(factor * self.values, dtype=np.float64), self.weights)
@@ -274,19 +238,16 @@ class ShiftDistribution:
             kept, place = np.unique(sums, return_inverse=True)
         else:
             # What is rarer than _RARE counts as the largest value that is not: rounded down, like everything else.
+            above = np.cumsum(self.weights[::-1])[::-1]
+            end = float(self.values[max(0, int(np.searchsorted(-above, -_RARE)) - 1)])
             low = float(sums.min())
-            span = min(float(sums.max()), self._end() + float(values.max())) - low
+            span = min(float(sums.max()), end + float(values.max())) - low
             spacing = span / (_MOST_VALUES - 1)
             kept = low + spacing * np.arange(_MOST_VALUES, dtype=np.float64)
             place = np.minimum(((sums - low) / spacing).astype(np.int64), _MOST_VALUES - 1)
             place -= kept[place] > sums
         total = np.bincount(place.reshape(-1), weights=masses, minlength=len(kept))
         return ShiftDistribution(kept, total.astype(np.float64))
-
-    def _end(self) -> float:
-        """The smallest value that is exceeded with a probability of at most _RARE."""
-        above = np.cumsum(self.weights[::-1])[::-1]
-        return float(self.values[max(0, int(np.searchsorted(-above, -_RARE)) - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,11 +310,8 @@ class RandomShiftLeak:
         if sign == 0.0:
             return self.noise_above(thresholds)
         size = max(1, _CHUNK // len(self.law.values))
-        parts = [
-            self.noise_above(thresholds[start : start + size, None] - sign * self.law.values) @ self.law.weights
-            for start in range(0, len(thresholds), size)
-        ]
-        return np.concatenate(parts)
+        columns = (thresholds[start : start + size, None] for start in range(0, len(thresholds), size))
+        return np.concatenate([self.noise_above(each - sign * self.law.values) @ self.law.weights for each in columns])
 
 
 _MOST_COUNTED = 20_000  # uses; beyond them all count as so many

@@ -1,14 +1,12 @@
 """Train a fleet: thousands of models at once, on one dataset and on its neighbours, in groups that fit the memory.
 
-What a model draws depends on its own number, never on its company: random numbers are counter-based. Threefry-2x32
-with 20 rounds (Salmon et al. 2011) turns a key and a counter into two random words. A member's key comes
-from the seed and the member's number; a Gaussian's counter is the step and the coordinate pair. So any member, any
-step and any coordinate can be drawn alone, in any order and on any device, and the words are the same bit for bit.
-Gaussians are Box-Muller transforms of two 32-bit words: exact but for rounding, with |z| up to 6.7.
+What a model draws depends on its own number, never on its company. Threefry-2x32 with 20 rounds (Salmon et al. 2011)
+turns a key, of the seed and the member's number, and a counter, the step and the coordinate pair, into two random
+words. So any coordinate can be drawn alone, in any order and on any device, bit for bit. Gaussians are Box-Muller
+transforms of two 32-bit words: exact but for rounding, with |z| up to 6.7.
 
-One compiled program makes an epoch of a group of models, probes included. How many models it trains at once depends on
-what is trained and on the kind of device, never on how many models there are: all programs of a fleet then have the
-same shapes, and a model has the same bits whatever is trained beside it.
+One compiled program makes an epoch of a group of models, whose size does not depend on how many models there are: a
+model has the same bits whatever is trained beside it.
 """
 
 from abc import ABC, abstractmethod
@@ -235,17 +233,12 @@ class Trainer(ABC):
     """A way to make the steps of an epoch for a group of models, on this device."""
 
     def __init__(
-        self,
-        network: FleetNetwork,
-        plan: FleetPlan,
-        records: FleetRecords,
-        probes: Mapping[str, Probe],
-        device: Device,
+        self, network: FleetNetwork, plan: FleetPlan, records: FleetRecords, probes: Mapping[str, Probe], device: Device
     ) -> None:
         self.network, self.plan, self.probes, self.device = network, plan, dict(probes), device
         self.rows = len(records)
         features, target = records.stacked()
-        swapped = np.array(records.rows_replaced or (-1,), np.int32)
+        swapped = np.array([each.row for each in records.replacements] or [-1], np.int32)
         self.placed = FleetRows(*jax.device_put((features, target, swapped), device))
 
     @abstractmethod
@@ -292,7 +285,7 @@ class Compiled(Trainer):
         plan = self.plan
         size = plan.batch_size(self.rows)
         program = FleetProgram(self.network, plan.batch.scheme, size, plan.clip_norm, plan.noise_scale > 0.0)
-        chosen = FleetNumbers(jnp.float32(plan.step_size), jnp.float32(plan.noise_scale), jnp.uint32(number))
+        chosen = jnp.float32(plan.step_size), jnp.float32(plan.noise_scale), jnp.uint32(number)
         return _epoch(program, lanes, theta, chosen, self.placed, self.probes)
 
 
@@ -306,20 +299,17 @@ class FleetProgram(NamedTuple):
     noisy: bool
 
 
-class FleetNumbers(NamedTuple):
-    """The step size and the noise scale of the run, and the number of the epoch."""
-
-    step_size: Array
-    noise_scale: Array
-    epoch: Array
-
-
 @partial(jax.jit, static_argnums=0, donate_argnums=2)
 def _epoch(
-    program: FleetProgram, lanes: Lanes, theta: Array, numbers: FleetNumbers, rows: FleetRows, probes: dict[str, Probe]
+    program: FleetProgram,
+    lanes: Lanes,
+    theta: Array,
+    numbers: tuple[Array, Array, Array],
+    rows: FleetRows,
+    probes: dict[str, Probe],
 ) -> tuple[Array, dict[str, Array]]:
-    network, size = program.network, program.size
-    orders = records_of_epoch(program.scheme, size, lanes, numbers.epoch, rows).transpose(1, 0, 2)
+    network, size, (step_size, noise_scale, epoch) = program.network, program.size, numbers
+    orders = records_of_epoch(program.scheme, size, lanes, epoch, rows).transpose(1, 0, 2)
     steps = orders.shape[0]
     weights = batch_weights(program.scheme, rows.target.shape[0] - rows.swapped.shape[0], size)
     decay = network.model.weight_decay
@@ -331,10 +321,10 @@ def _epoch(
         y = rows.target.at[chosen].get(mode="promise_in_bounds")
         total = network.gradient_sum(parts, X, y, ones if present is None else present * ones, program.clip_norm)
         drifts = (sums / size + decay * part for sums, part in zip(total, parts, strict=True))
-        moved = tuple(part - numbers.step_size * drift for part, drift in zip(parts, drifts, strict=True))
+        moved = tuple(part - step_size * drift for part, drift in zip(parts, drifts, strict=True))
         if program.noisy:
-            noise = network.split(gaussians(lanes.noise, numbers.epoch * steps + k, network.dim))
-            moved = tuple(part + numbers.noise_scale * xi for part, xi in zip(moved, noise, strict=True))
+            noise = network.split(gaussians(lanes.noise, epoch * steps + k, network.dim))
+            moved = tuple(part + noise_scale * xi for part, xi in zip(moved, noise, strict=True))
         return moved, None
 
     counted = jnp.arange(steps, dtype=jnp.uint32)
@@ -368,10 +358,7 @@ def train_fleet(
     """Train every member as the plan says, and read the probes after each epoch.
 
     All members go through their epochs together, on the first device; `watch` may end them early. Another `trainer`
-    takes the place of the compiled program.
-
-    Training is not private, and is not meant to be: a fleet learns what an attacker can tell. What comes out of it
-    depends on the records and belongs to an audit, never to a release.
+    takes the place of the compiled program. What comes out depends on the records: it belongs to no release.
     """
     instance_of("model", model, Model)
     if max(members.neighbour) > len(records.replacements):

@@ -1,14 +1,12 @@
 """What a fleet is: what its models compute, how they are trained, what they learn from, and what is read off them.
 
 A network holds its parameters as parts (weights and biases), each of shape (models, ...). A model that has no network
-of its own here is trained through its `batch_gradient`, vectorised; one of its own only makes it faster. Backward
-passes are written out, because they know every example's norm. In a dense layer the gradient of one example is the
-outer product of its input a and its delta d, so its squared norm is |d|^2 (|a|^2 + 1), biases included: examples are
-clipped without ever forming their gradients.
+of its own here is trained through its `batch_gradient`, vectorised. Backward passes are written out, because they know
+every example's norm: in a dense layer the gradient of one example is the outer product of its input a and its delta d,
+so its squared norm is |d|^2 (|a|^2 + 1), biases included, and no gradient is formed to be clipped.
 
-Every member makes the steps of the canonical chain, an epoch at a time, from a start that no data went into. Members
-learn from D or from a dataset that differs from it in one record, stored once. Probes read a few numbers off every
-model after every epoch, inside the compiled program.
+Every member makes the steps of the canonical chain, an epoch at a time, on D or on a dataset that differs from it in
+one record. Probes read a few numbers off every model after every epoch, inside the compiled program.
 """
 
 from abc import ABC, abstractmethod
@@ -217,6 +215,7 @@ def network_for(model: Model, features: int) -> FleetNetwork:
 Device = Any
 # What to do about a chain that no fleet trains.
 _ATTACK = "use the attack method"
+_SCHEMES = {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT}
 
 
 @dataclass(frozen=True)
@@ -250,13 +249,7 @@ class FleetPlan:
         if self.clip_norm is not None:
             check_numbers(self, clip_norm=POSITIVE)
         instance_of("batch", self.batch, Batch)
-        if self.batch.scheme in {
-            Scheme.POISSON,
-            Scheme.TRUNCATED_POISSON,
-            Scheme.RANDOM_ALLOCATION,
-            Scheme.MIN_SEPARATION,
-            Scheme.WITH_REPLACEMENT,
-        }:
+        if self.batch.scheme not in _SCHEMES:
             raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)
 
     def batch_size(self, records: int) -> int:
@@ -380,11 +373,6 @@ class FleetRecords:
 
     def __len__(self) -> int:
         return len(self.target)
-
-    @property
-    def rows_replaced(self) -> tuple[int, ...]:
-        """The place of every neighbour's replacement, the first one's first."""
-        return tuple(each.row for each in self.replacements)
 
     def stacked(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """All rows and targets with every replacement behind them; without a neighbour, the last record once more."""

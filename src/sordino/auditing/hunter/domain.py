@@ -123,10 +123,9 @@ class TableDomain(Section):
                 found.append([one[int(place != chosen)] for place, one in enumerate(corners)])
         for rank in range(2, max(map(len, corners))):
             found.append([one[min(rank, len(one) - 1)] for one in corners])
-        if width > 1 and any(field.special for field in self.fields):
-            for chosen, field in enumerate(self.fields):
-                if field.special:
-                    found.append([math.nan if place == chosen else one[0] for place, one in enumerate(corners)])
+        for chosen, field in enumerate(self.fields):
+            if width > 1 and field.special:
+                found.append([math.nan if place == chosen else one[0] for place, one in enumerate(corners)])
         return list({repr(value): value for value in map(self.record, found)}.values())
 
     def random_record(self, rng: np.random.Generator) -> Any:
@@ -138,13 +137,8 @@ class TableDomain(Section):
 class PrivacyClaim(Section):
     """What an author says of a mechanism: for all neighbours of this domain, epsilon and delta.
 
-    Attributes:
-        epsilon: claimed.
-        relation: of the neighbours.
-        domain: of the tables.
-        delta: claimed; 0 for pure privacy.
-        arithmetic: "exact", the claim is about the floats that come out, to the last bit; or "real", it is about real
-            numbers, and what the last bits of a float tell is left aside.
+    With "exact" `arithmetic` the claim is about the floats that come out, to the last bit; with "real" it is about real
+    numbers, and what the last bits of a float tell is left aside.
     """
 
     root: ClassVar[str] = "the claim"

@@ -1,9 +1,8 @@
 """Calls of a user's callable or program, in processes that may hang or die: outputs in order, or one clear sentence.
 
-Workers hear from this process alone, through pipes. A call that hangs is ended after a while, a process that dies is
-started again, and both are outputs like any other: a mechanism that dies on one dataset only tells it from its
-neighbour. What no audit can work with (nothing can be imported, an output that is no data, random numbers that are the
-same in every process) is refused.
+A call that hangs is ended after a while, a process that dies is started again, and both are outputs like any other: a
+mechanism that dies on one dataset only tells it from its neighbour. What no audit can work with (nothing can be
+imported, an output that is no data, random numbers that are the same in every process) is refused.
 """
 
 import contextlib
@@ -230,7 +229,14 @@ class _Process:
                     f"{answer['refused']}; return data."
                 )
             if isinstance(answer, str):
-                self._count_loss(answer)
+                workers.hangs, workers.deaths = workers.hangs + (answer == "hung"), workers.deaths + (answer != "hung")
+                if workers.hangs >= MOST_HANGS:
+                    raise InputError(
+                        f"{MOST_HANGS} calls of {workers.target.words} did not end within {workers.call_seconds:g} s. "
+                        "Allow longer calls, or declare a domain of smaller tables."
+                    )
+                if workers.deaths >= MOST_DEATHS and not workers.answers:
+                    raise InputError(f"The process of {workers.target.words} {answer} in {MOST_DEATHS} calls.")
                 self._start()
                 found.append(CallOutput(answer, (), ()))
             else:
@@ -238,17 +244,6 @@ class _Process:
                 found.append(CallOutput.of(answer))
                 self.history.append((tables[len(found) - 1], found[-1]))
         return found
-
-    def _count_loss(self, words: str) -> None:
-        workers = self._workers
-        workers.hangs, workers.deaths = workers.hangs + (words == "hung"), workers.deaths + (words != "hung")
-        if workers.hangs >= MOST_HANGS:
-            raise InputError(
-                f"{MOST_HANGS} calls of {workers.target.words} did not end within {workers.call_seconds:g} s. Allow "
-                "longer calls, or declare a domain of smaller tables."
-            )
-        if workers.deaths >= MOST_DEATHS and not workers.answers:
-            raise InputError(f"The process of {workers.target.words} {words} in {MOST_DEATHS} calls.")
 
     def _send(self, message: Any) -> None:
         # A process that is gone is noticed when it is read from.

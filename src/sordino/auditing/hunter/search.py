@@ -1,9 +1,8 @@
 """The hunt: look for two neighbours and an event that refute a claim, then test them on runs that nobody has seen.
 
-Searching and testing never share a run. A search may be as greedy as it likes: it picks a pair and an event on its own
-runs. Each pick is tested on fresh runs at a share of the failure probability that was fixed before the hunt began, so
-that all tests together are wrong with at most that probability, however many pairs and events were looked at. The
-limits are those of Clopper and Pearson (1934), one for each table.
+Searching and testing never share a run: a pair and an event that a search picks are tested on fresh runs, at a share of
+the failure probability that was fixed before the hunt began. So all tests together are wrong with at most that
+probability, however much was looked at. The limits are those of Clopper and Pearson (1934), one for each table.
 """
 
 import math
@@ -33,15 +32,9 @@ START, SLOW, LEAST_TEST, MOST_TEST = 24, 3000, 32, 400_000
 class HunterOptions:
     """How long and how surely to hunt.
 
-    Attributes:
-        confidence: that a claim said to be refuted is false; joint over everything that is tried.
-        seconds: of wall time for the whole hunt, when `calls` is absent.
-        calls: how many calls to make at most; a hunt that is the same on every machine.
-        seed: of the hunt's own choices; the mechanism draws its own random numbers.
-        processes: side by side.
-        call_seconds: a call that takes longer is ended.
-        python: the interpreter of the environment that the callable lives in; None: this one.
-        folders: searched for modules before all others, for instance another version of a library.
+    `confidence` is joint over everything that is tried. Where `calls` are given, they take the place of `seconds`. The
+    `seed` is of the hunt's own choices. A call that takes longer than `call_seconds` is ended. `python` is the
+    interpreter of the callable, this one where absent; `folders` are searched for modules before all others.
     """
 
     confidence: float = 0.999
@@ -234,10 +227,8 @@ class Hunt:
     def _tested(self, pair: TablePair, event: Event, most: int) -> Refutation | None:
         """Fresh runs on both tables, as many as seem to be needed and not more than allowed; None when hopeless."""
         tables, claim = pair.tables, self.claim
-        rates = [
-            (event.holds(Sample(self._outputs[table])).sum() + 0.5) / (len(self._outputs[table]) + 1.0)
-            for table in tables
-        ]
+        samples = [Sample(self._outputs[table]) for table in tables]
+        rates = [(event.holds(one).sum() + 0.5) / (len(one) + 1.0) for one in samples]
         rate, other = rates[event.likelier], rates[1 - event.likelier]
         most = min(most, MOST_TEST)
         runs = self._needed(rate, other, most)

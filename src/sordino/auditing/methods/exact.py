@@ -1,7 +1,5 @@
 """`exact`: nothing is run and nothing sampled; the laws of what is seen follow from the description.
 
-Which neighbours are looked at depends on the kind of run.
-
 A chain is looked at on its instance, if that is a linear regression, whose chains have known laws on any data, else on
 the worst-case quadratic; a perturbed minimiser on quadratic objectives that differ by a linear function, which move the
 most; a posterior draw on pairs of posteriors that the stated domain allows; rounds of noised sums on a record that
@@ -69,10 +67,7 @@ from sordino.models.exact import (
 )
 from sordino.models.families.regression import GaussianLinear
 
-Explorer = Callable[[Spec], Iterator[LeakFinding]]
-
-_MOST_PAIRS = 3
-_MOST_RIDGE_PAIRS = 24
+_MOST_PAIRS, _MOST_RIDGE_PAIRS = 3, 24
 
 
 def exact(spec: Spec, options: AuditOptions) -> LowerBound:
@@ -140,12 +135,10 @@ def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator
         for first, second in combinations(corners, 2):
             pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (first, second)))
             candidates.append((_distance(pair), (common, first, second), pair))
-    candidates.sort(key=lambda candidate: -candidate[0])
-    for _, records, pair in candidates[:_MOST_PAIRS]:
+    for _, records, pair in sorted(candidates, key=lambda candidate: -candidate[0])[:_MOST_PAIRS]:
         points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
-        yield LeakFinding(
-            pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}"
-        )
+        words = f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}"
+        yield LeakFinding(pair, words)
 
 
 def _posterior(
@@ -171,9 +164,8 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
     # A rate of its own leaves records out of batches of any size, and so do draws with replacement.
     whole = run.batch_size == run.records and run.rate == 1.0
     if run.sampling.scheme is Scheme.FULL or whole:
-        yield LeakFinding(
-            GaussianShift(composed_down(ratios)), f"{one} that moves every round by its whole sensitivity"
-        )
+        shift = GaussianShift(composed_down(ratios))
+        yield LeakFinding(shift, f"{one} that moves every round by its whole sensitivity")
         return
     if run.sampling.scheme is Scheme.WITH_REPLACEMENT:
         refuse_repeated_draws(spec.relation, run.sampling.scheme)
@@ -214,9 +206,8 @@ def matrix_findings(spec: Spec) -> Iterator[LeakFinding]:
     found = attained(run)
     story = "one step" if found is None else "the worst pattern of steps"
     moved = math.sqrt(float(run.strategy.squares(run.steps).max())) if found is None else found
-    yield LeakFinding(
-        GaussianShift(ways * moved / run.noise_multiplier), f"a unit that contributes all it may, at {story}"
-    )
+    shift = GaussianShift(ways * moved / run.noise_multiplier)
+    yield LeakFinding(shift, f"a unit that contributes all it may, at {story}")
 
 
 def ridge_findings(spec: Spec) -> Iterator[LeakFinding]:
@@ -232,8 +223,7 @@ def ridge_findings(spec: Spec) -> Iterator[LeakFinding]:
     solved = [
         (pair, LawPair(_law(spec, model, pair.first), _law(spec, model, pair.second))) for pair in instance.pairs()
     ]
-    solved.sort(key=lambda item: -_distance(item[1]))
-    for pair, laws in solved[:_MOST_RIDGE_PAIRS]:
+    for pair, laws in sorted(solved, key=lambda item: -_distance(item[1]))[:_MOST_RIDGE_PAIRS]:
         yield LeakFinding(laws, f"{instance.description}, the neighbours differ in record {pair.position}")
 
 
@@ -292,7 +282,8 @@ def _composite(spec: Spec) -> Iterator[LeakFinding]:
 
 def _together(parts: list[tuple[LeakFinding, int]], unit: str) -> LeakFinding:
     """Shifts of one record are one shift; the losses of sampled parts, the same for every record, add to it."""
-    starts = [finding.placed.starts for finding, _ in parts if finding.placed is not None]
+    placed = [finding.placed for finding, _ in parts if finding.placed is not None]
+    starts = [np.arange(len(order.mus)) * order.size for order in placed]
     # Between the starts of any batches all records show the same.
     records = np.unique(np.concatenate(starts)) if starts else np.zeros(1, dtype=np.int64)
     squares = np.zeros(len(records))
@@ -311,7 +302,7 @@ def _together(parts: list[tuple[LeakFinding, int]], unit: str) -> LeakFinding:
     return LeakFinding(ComposedLoss(LossDistribution((*([(GaussianPair(mu), 1)] if mu > 0 else []), *losses))), story)
 
 
-EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
+EXPLORERS: Mapping[type[Algorithm], Callable[[Spec], Iterator[LeakFinding]]] = MappingProxyType(
     {
         NoisyGradient: lambda spec: extremal_findings(spec) if spec.instance is None else ridge_findings(spec),
         PosteriorSample: posterior_findings,

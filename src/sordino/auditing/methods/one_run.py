@@ -1,7 +1,6 @@
 """`one-run`: many canaries, coins that decide them, and one run of the described chain.
 
-Known Gaussian noise where what is released is linear in the records, guesses of coins everywhere else. Both run the
-described chain once, on the worst-case quadratic of its constants or on its instance.
+Known Gaussian noise where what is released is linear in the records, guesses of coins everywhere else.
 
 A coin decides each group of canaries. Given the coins, group i has the score s_i = a + D_i c_i + sigma xi_i with
 c_i = 1 for heads and 0 for tails (or 1/2 and -1/2), independent standard normal xi_i, and one baseline a for all. Then
@@ -60,8 +59,7 @@ def one_run(spec: Spec, options: AuditOptions) -> LowerBound:
 def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
     """Audit a chain whose release is linear in its records; refused where it is not."""
     chain_of(spec)
-    reason = why_not_linear(spec)
-    if reason:
+    if reason := why_not_linear(spec):
         raise InputError(f"The noise of this chain is not known to be Gaussian: {reason}. Use guesses.")
     planted = GroupedCanaries.of(spec)
     need_feasible(planted.spec, 1)
@@ -76,21 +74,13 @@ def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
         baseline=0.0 if planted.groups == 1 else None,
         mirrored=spec.relation is Relation.REPLACE_ONE,
     )
-    scores = planted.scores(release)
+    scores, blanks = np.split(planted.scores(release), [planted.groups])
     evidence = (
         f"{RUN}, on the worst-case quadratic of the spec's constants, with {planted.groups} group"
         f"{'' if planted.groups == 1 else 's'} of {planted.size} canaries that pull along an axis each, forward or "
         f"{'backward' if known.mirrored else 'not at all'} by a coin"
     )
-    bound = bound_from_scores(
-        scores[: planted.groups],
-        heads,
-        known,
-        Claim(spec.relation, spec.view),
-        options,
-        evidence,
-        scores[planted.groups :],
-    )
+    bound = bound_from_scores(scores, heads, known, Claim(spec.relation, spec.view), options, evidence, blanks)
     if bound.epsilon > 0.0:
         return bound
     why = (
@@ -111,13 +101,10 @@ _CELLS = 1024
 
 @dataclass(frozen=True)
 class KnownGaussian:
-    """The promise that scores are what this audit needs, and why.
+    """The promise that scores are what this audit needs, and the `reason`, in one sentence.
 
-    Attributes:
-        reason: one sentence that says why noise, baselines and additivity are as needed.
-        group: how many canaries one coin decides; their shifts add up.
-        baseline: what every score is without canaries, where it is known; None where it is only known to be equal.
-        mirrored: whether tails shift the other way (replace-one) or not at all (add-remove).
+    One coin decides a `group` of canaries, whose shifts add up. `baseline` is what every score is without canaries;
+    None where it is only known to be equal. Where `mirrored`, tails shift the other way (replace-one), else not at all.
     """
 
     reason: str
@@ -154,8 +141,9 @@ def mu_lower(
     noise = np.zeros(0) if blanks is None else np.asarray(blanks, float)
     if len(noise) > 1:
         squares, freedom = squares + float(np.square(noise - noise.mean()).sum()), freedom + len(noise) - 1
-    described = gap - spread * _normal(failure * _AS_DESCRIBED if freedom else failure)
-    best = max(0.0, described)
+    # The number a standard normal exceeds with this probability, rounded up.
+    normal = float(-special.ndtri(failure * _AS_DESCRIBED if freedom else failure)) * (1 + _ROUNDING)
+    best = max(0.0, gap - spread * normal)
     if freedom and gap > 0.0:
         deviation = math.sqrt(squares / freedom)
         ratio = math.inf if deviation == 0.0 else gap / (deviation * spread)
@@ -211,11 +199,6 @@ def _chi_cells(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.sqrt(quantiles / freedom) * (1 - _ROUNDING), np.diff(edges)
 
 
-def _normal(failure: float) -> float:
-    """The number a standard normal exceeds with this probability, rounded up."""
-    return float(-special.ndtri(failure)) * (1 + _ROUNDING)
-
-
 def bound_from_scores(
     scores: NDArray[np.floating],
     heads: Coins,
@@ -267,15 +250,9 @@ def why_not_linear(spec: Spec) -> str:
 class GroupedCanaries:
     """Canaries in groups, along an axis each, all in the steps that the release remembers best.
 
-    Attributes:
-        spec: the chain that runs.
-        shift: of one canary, in standard deviations of a score, if the chain is what it is said to be.
-        groups: how many coins there are.
-        size: canaries of each group.
-        pull: the gradient of a canary, as long as the certified constants allow.
-        positions: where canaries stand in the table, group by group.
-        weights: of each released number along an axis, so that noise has variance 1, shape (numbers,).
-        through: how much of the released number before is still in the next, shape (numbers,).
+    `groups` of `size` canaries stand at `positions` of the table, group by group. `pull` is the gradient of one, as
+    long as the certified constants allow, `shift` its effect in standard deviations of a score. `weights` of the
+    released numbers give noise of variance 1; `through` is how much of the number before is still in the next.
     """
 
     spec: Spec

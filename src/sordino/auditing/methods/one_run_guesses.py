@@ -24,9 +24,8 @@ right, and too small where few right guesses are asked for (m = r = 2, v = 1, ep
 a mechanism attains 0.9871), which no audit relies on.
 
 From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
-canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but there are
-more coins to guess. The best number depends on how well one canary can be detected at all, which the certificate
-bounds, and on how many independent directions a release has. The plan looks at nothing else.
+canaries may share a direction: each then shows a little less clearly, but there are more coins to guess. The best
+number depends on how well one canary can be detected, which the certificate bounds, and on the number of directions.
 
 Without an instance canaries pull along the axes of the worst-case quadratic, as hard as the certified constants allow;
 with one, some of its records get a wrong target.
@@ -187,23 +186,17 @@ def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray
     """
     coins = directions * each
     guesses = np.unique(np.round(np.geomspace(1, coins, _SIZES)).astype(np.int64))
-    errors = _expected_errors(clarity, directions, each, guesses)
+    shift = clarity / 2 / math.sqrt(1.0 + (each - 1) * clarity**2 / 4)
+    thresholds = np.linspace(shift + 7.0, 0.0, 2001)
+    wrong = special.ndtr(-thresholds - shift)
+    share = special.ndtr(shift - thresholds) + wrong
+    errors = coins * np.interp(guesses / coins, share, wrong) + [_forced(coins, int(guessed)) for guessed in guesses]
     middle = np.ceil(errors)  # coins that share a direction are right or wrong together
     if each == 1:  # few errors are nearly a Poisson number
         mean = np.maximum((1.0 + _UNEVEN / math.sqrt(coins)) * errors, 1e-9)
         middle = np.ceil(np.nan_to_num(special.pdtrik(_OFTEN, mean)))
     middle = middle.astype(np.int64)
     return guesses, guesses - np.clip(middle, 0, guesses)
-
-
-def _expected_errors(clarity: float, directions: int, each: int, guesses: NDArray[np.int64]) -> NDArray[np.float64]:
-    coins = directions * each
-    shift = clarity / 2 / math.sqrt(1.0 + (each - 1) * clarity**2 / 4)
-    thresholds = np.linspace(shift + 7.0, 0.0, 2001)
-    wrong = special.ndtr(-thresholds - shift)
-    share = special.ndtr(shift - thresholds) + wrong
-    errors = coins * np.interp(guesses / coins, share, wrong)
-    return errors + [_forced(coins, int(guessed)) for guessed in guesses]
 
 
 def _forced(coins: int, guesses: int) -> float:
@@ -236,9 +229,8 @@ def mislabelled(record: EncodedRecord, targets: ArrayLike) -> EncodedRecord:
     values = np.unique(np.asarray(targets, float))
     farthest = float(values[np.argmax(np.abs(values - record.target))]) if len(values) else record.target
     if farthest == record.target:
-        raise InputError(
-            f"Expected a target other than {record.target!r} to mislabel with, got {values.tolist()!r:.60}."
-        )
+        known = f"{values.tolist()!r:.60}"
+        raise InputError(f"Expected a target other than {record.target!r} to mislabel with, got {known}.")
     return EncodedRecord(record.features, farthest)
 
 
@@ -332,17 +324,11 @@ def _extremal(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
     model = ConstantPull(weight_decay=extremal_decay(spec))
     score = _axis_score(spec, model.weight_decay)
     along = np.arange(plan.canaries) % plan.directions
-    return _audited(
-        spec,
-        model,
-        canaries,
-        lambda release: score(release)[along],
-        plan,
-        options,
+    evidence = (
         f"{RUN}, on the worst-case quadratic of the spec's constants, with {plan.each} canaries along each of "
-        f"{plan.directions} axes",
-        reason,
+        f"{plan.directions} axes"
     )
+    return _audited(spec, model, canaries, lambda release: score(release)[along], plan, options, evidence, reason)
 
 
 def axis_canaries(spec: Spec, plan: GuessPlan) -> Canaries:
@@ -383,9 +369,8 @@ def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
         raise InputError(f"Expected at least two records for canaries in one run, got {len(data)}.")
     plan = plan_for(spec, spec.dim, min(len(data) // 2, MOST_CANARIES), options)
     rest = len(data) - plan.canaries
-    own = tuple(
-        EncodedRecord(np.asarray(data.features[i], float), data.target[i].item()) for i in range(rest, len(data))
-    )
+    rows = zip(data.features[rest:], data.target[rest:], strict=True)
+    own = tuple(EncodedRecord(np.asarray(features, float), target.item()) for features, target in rows)
     wrong = tuple(mislabelled(record, data.target) for record in own)
     base = Dataset(data.features[:rest], data.target[:rest])
     canaries = Canaries(base, wrong, own if spec.relation is Relation.REPLACE_ONE else None)
