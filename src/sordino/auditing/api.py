@@ -100,12 +100,9 @@ def audit(
     if claim is not None or callable(spec) or (isinstance(spec, str) and HunterTarget.named(spec)):
         if data is not None:
             raise InputError("An audit of a claim makes its own tables. Omit the data.")
-        options = HunterOptions(
-            confidence=0.999 if confidence is None else confidence, seconds=seconds, seed=seed, python=python
-        )
-        return hunt(spec, claim, options)
-    confidence = 0.95 if confidence is None else confidence
+        sure = 0.999 if confidence is None else confidence
+        return hunt(spec, claim, HunterOptions(confidence=sure, seconds=seconds, seed=seed, python=python))
     run, asked = at_delta(spec, delta)
     run = run if data is None else on_table(run, data)
-    options = AuditOptions(delta=asked, confidence=confidence, models=models, seed=seed)
-    return audit_with(run, method, options)
+    sure = 0.95 if confidence is None else confidence
+    return audit_with(run, method, AuditOptions(delta=asked, confidence=sure, models=models, seed=seed))

@@ -78,12 +78,8 @@ def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> Non
     if models * share > 1.0:
         affordable = int(1.0 / share)
         remedy = "audit a shorter run" if affordable < 8 else f"train at most {affordable} models"
-        raise refuse(
-            "the work of the audit",
-            f"to be at most {most.draws:.0e} random numbers and {most.products:.0e} products of gradients",
-            f"{models * draws:.1e} and {models * products:.1e}",
-            remedy,
-        )
+        work = f"to be at most {most.draws:.0e} random numbers and {most.products:.0e} products of gradients"
+        raise refuse("the work of the audit", work, f"{models * draws:.1e} and {models * products:.1e}", remedy)
 
 
 class FitMany(Protocol):

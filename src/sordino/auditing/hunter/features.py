@@ -1,8 +1,7 @@
 """What can be seen of an output, and the event that tells two samples of outputs apart best.
 
-A feature is a number or a text made from an output: a value, a length, a type, the message of an exception, the lowest
-bit of a float, a direction in which two samples differ, a value among the outputs of one type alone. It is a line of
-Python, which the hunt and the script of a counterexample evaluate alike, with the functions of `worker`.
+A feature is a number or a text made from an output, such as a value, a length, a type or the message of an exception: a
+line of Python, which the hunt and the script of a counterexample evaluate alike, with the functions of `worker`.
 """
 
 import math

@@ -84,8 +84,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     planted = GroupedCanaries.of(spec)
     position = int(planted.positions[0])
     pair, each_side = extremal_rows(spec, position), options.models // 2
-    failure = 1.0 - options.confidence
-    seeds = drawn_seeds(options, each_side)
+    failure, seeds = 1.0 - options.confidence, drawn_seeds(options, each_side)
     sides = (options.fit_sides or fit_here)(planted.fit, (pair.second, pair.first), seeds)
     first, second = (np.array([float(planted.scores(release)[0]) for release in side]) for side in sides)
     known = KnownGaussian(
@@ -96,7 +95,6 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     mu = mu_lower(np.concatenate([first, second]), heads, known, 1.0 - (1 - _OF_CURVE) * failure)
     tests = band_tests(first, second, 1.0 - _OF_CURVE * failure)
     counted = max(test.point.epsilon(options.delta) for test in tests)
-    by_law = epsilon_of_mu(mu, options.delta)
     evidence = (
         f"Run by this code: the described chain, on the worst-case quadratic of the spec's constants, record "
         f"{position} in question; difference of mean scores under known Gaussian noise: {known.reason}"
@@ -104,7 +102,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     return options.bound(
         spec,
         "attack",
-        max(by_law, counted),
+        max(epsilon_of_mu(mu, options.delta), counted),
         evidence,
         counts=(("models", 2 * each_side), ("models of the first dataset", each_side)),
         seed_policy=seed_policy(options),

@@ -1,8 +1,7 @@
 """`fleet`: many models of an instance, all in one program, on a GPU where there is one.
 
-A fleet is trained by its own code, on the plan that the spec gives: the chain's steps, batches, noise and clipping, in
-single precision, with the CUDA kernel where that applies. So it is an attack on what is described, with far more and
-far larger models than `attack` can run; the kernel that makes releases is run by `attack`, and not here.
+A fleet is trained by its own code, on the plan that the spec gives, in single precision: an attack on what is
+described, with far more and far larger models than `attack`, which runs the kernel that makes releases.
 """
 
 from dataclasses import dataclass, replace
@@ -32,12 +31,10 @@ from sordino.core.validate import refuse
 from sordino.data.neighbours import Dataset
 from sordino.mechanisms.chain.claims import longest_row
 
-# Models that share a seed: twice the multiprocessors of the devices that the CUDA kernel was written for. The number
-# decides what is drawn, so it is the same on every device.
+# Models that share a seed: the number decides what is drawn, so it is the same on every device.
 _MODELS_IN_A_BLOCK = 264
 # What single precision may add to the length of a row.
 _ROUNDING = 1e-6
-
 
 FITS_MODELS = True
 

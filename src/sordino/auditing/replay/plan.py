@@ -1,8 +1,7 @@
 """What the spec of a run says of every noised call, and how far a pair of neighbouring tables moved it.
 
 *Participation*: the steps in which a record moves the sum are those whose batch it was in. Passes are checked exactly,
-independent draws by binomial tails that share the failure probability; where a record may be drawn several times for a
-batch, so is how far it moves all sums together.
+independent draws by binomial tails that share the failure probability.
 """
 
 import math
@@ -157,11 +156,6 @@ class Replayed:
     shifts: tuple[Shift, ...]
     faults: tuple[str, ...]
 
-    @property
-    def ratio(self) -> float:
-        """The largest realised shift over its plan."""
-        return max((shift.ratio for shift in self.shifts), default=0.0)
-
     def holds(self) -> bool:
         """Whether the runs were alike and no call moved further than planned."""
         return not self.faults and not self.excesses()
@@ -241,8 +235,7 @@ def participation_faults(spec: Spec, moved: Sequence[NDArray[np.float64]], failu
     moved = [one[:steps] for one in moved if len(one) >= steps]
     if not moved:
         return []
-    seen = [one > 0.0 for one in moved]
-    length = algorithm.batches_per_epoch(n)
+    seen, length = [one > 0.0 for one in moved], algorithm.batches_per_epoch(n)
     epochs = [one[: steps - steps % length].reshape(-1, length) for one in seen]
     if batch.scheme in _PASSES:
         return _in_passes(batch.scheme, epochs, length, failure)
