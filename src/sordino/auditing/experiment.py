@@ -18,15 +18,7 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import linalg
 
-from sordino.auditing.confidence import (
-    BandTest,
-    ErrorCounts,
-    band_cap,
-    band_tests,
-    choose_threshold,
-    count_errors,
-    joint_epsilon,
-)
+from sordino.auditing.confidence import ErrorCounts, band_cap, band_tests, choose_threshold, count_errors, joint_epsilon
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisyGradient, Scheme, Spec
@@ -288,34 +280,20 @@ def bound_from_counts(
 ) -> LowerBound:
     """The lower bound of one rule whose errors were counted on models it had not seen, in one exact test."""
     best = ErrorCounts(0, counts.first_models, 0, counts.second_models)
-    most = joint_epsilon(best, options.delta, options.confidence)
-    test = BandTest(counts, counts.point(options.confidence))
-    bound = _bound(test, (test,), models, (), most, claim, options, evidence)
-    return replace(bound, epsilon=joint_epsilon(counts, options.delta, options.confidence))
+    proved, most = (joint_epsilon(each, options.delta, options.confidence) for each in (counts, best))
+    stated = {"counts": _named(models, counts), "cap": most, "seed_policy": seed_policy(options)}
+    return options.bound(claim, "attack", proved, evidence, curve=(counts.point(options.confidence),), **stated)
 
 
-def _bound(
-    best: BandTest,
-    tests: Sequence[BandTest],
-    models: int,
-    covered: tuple[tuple[str, int], ...],
-    most: float,
-    claim: Claim,
-    options: AuditOptions,
-    evidence: str,
-) -> LowerBound:
-    """What the best of some tests proves."""
-    counts = (
+def _named(models: int, counts: ErrorCounts) -> tuple[tuple[str, int], ...]:
+    """What the confidence depends on."""
+    return (
         ("models", models),
-        ("counted models of the first dataset", best.counts.first_models),
-        ("false positives", best.counts.false_positives),
-        ("counted models of the second dataset", best.counts.second_models),
-        ("false negatives", best.counts.false_negatives),
-        *covered,
+        ("counted models of the first dataset", counts.first_models),
+        ("false positives", counts.false_positives),
+        ("counted models of the second dataset", counts.second_models),
+        ("false negatives", counts.false_negatives),
     )
-    epsilon, curve = best.point.epsilon(options.delta), tuple(test.point for test in tests)
-    policy = seed_policy(options)
-    return options.bound(claim, "attack", epsilon, evidence, counts=counts, cap=most, seed_policy=policy, curve=curve)
 
 
 def _chosen(
@@ -348,8 +326,10 @@ def audit_by_fixed_score(
     tests = band_tests(scores[0], scores[1], options.confidence)
     best = max(tests, key=lambda test: test.point.epsilon(options.delta))
     most = band_cap(each_side, each_side, options.delta, options.confidence)
-    covered = (("thresholds covered", 2 * each_side + 1),)
-    return _bound(best, tests, 2 * each_side, covered, most, claim, options, evidence)
+    counts = (*_named(2 * each_side, best.counts), ("thresholds covered", 2 * each_side + 1))
+    stated = {"counts": counts, "cap": most, "seed_policy": seed_policy(options)}
+    epsilon, curve = best.point.epsilon(options.delta), tuple(test.point for test in tests)
+    return options.bound(claim, "attack", epsilon, evidence, curve=curve, **stated)
 
 
 def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
