@@ -112,7 +112,8 @@ class ArrayBounds:
             object.__setattr__(self, "names", unique_names(list(self.names)))
         checks = Checks()
         for place, (low, high) in enumerate(self._pairs()):
-            name = "" if np.isscalar(self.low) else f"Column {self._name(place)}: "
+            called = place if self.names is None else repr(self.names[place])
+            name = "" if np.isscalar(self.low) else f"Column {called}: "
             try:
                 Number(low, high)
             except InputError as error:
@@ -122,9 +123,6 @@ class ArrayBounds:
             given = getattr(self, end)
             if given is not None and not np.isscalar(given):
                 object.__setattr__(self, end, tuple(given))
-
-    def _name(self, place: int) -> str:
-        return str(place) if self.names is None else repr(self.names[place])
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """The bounds, one pair for all columns or one for each."""

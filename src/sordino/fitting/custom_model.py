@@ -110,6 +110,7 @@ def fit_custom(
         reading = partial(packed_rows, layout, table, named, unit)
         rows = access.read(reading if chosen.packs else partial(plain_arrays, layout, named))
         found = chosen.run(wanted, spec, rows, sources, begin)
+        plain = {name: value for name, value in choices.items() if isinstance(value, str | bool | int | float | None)}
         settings = {
             "front_end": front.name,
             "method": chosen.name,
@@ -117,7 +118,8 @@ def fit_custom(
             "layout": [[leaf.name, list(leaf.shape), leaf.whole] for leaf in layout.leaves],
             "rows": layout.rows,
             "unit": unit,
-            ASKED: _told(asked, choices),
+            # Options as plain values; those that are none are named.
+            ASKED: {"epsilon": asked, "options": plain, "unsaid": [name for name in choices if name not in plain]},
             **found.settings,
         }
         kind, said, line = f"{CUSTOM}/{chosen.name}", (*found.cautions, *cautions), found.floating_point
@@ -133,12 +135,6 @@ def fit_custom(
         check=lambda: check_units(named, unit, sizes),
     )
     return CustomFit(release, own, found.audit)
-
-
-def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, object]:
-    """What was asked for as plain values; options that are none are named."""
-    plain = {name: value for name, value in options.items() if isinstance(value, str | bool | int | float | None)}
-    return {"epsilon": epsilon, "options": plain, "unsaid": [name for name in options if name not in plain]}
 
 
 def _check_model_runs(own: CustomModel) -> None:

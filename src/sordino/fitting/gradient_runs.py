@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,18 +101,15 @@ def fit_chain(
     sources = Sources(random_state)
 
     def run(access: RowAccess) -> RunContents[None]:
-        rows = access.read(partial(_read, features, target))
+        # A number that is not finite counts as a public one, because a refusal would tell of it.
+        given = {"features": features, "target": target}
+        rows = access.read(lambda: checked_rows(*(finite_numbers(name, values) for name, values in given.items())))
         contents = stored(run_chain(plan.spec, own, *rows, sources.fresh(), function=function))
         return RunContents(
             contents.kind, contents.arrays, None, floating_point=chain_line(plan, own), model=describe_model(own)
         )
 
     return charged_run(plan, run, words="this chain", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources)[0]
-
-
-def _read(features: object, target: object) -> tuple[np.ndarray, np.ndarray]:
-    """The rows; a number that is not finite counts as a public one, because a refusal would tell of it."""
-    return checked_rows(finite_numbers("features", features), finite_numbers("target", target))
 
 
 def check_typed(name: str, values: object) -> None:

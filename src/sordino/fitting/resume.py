@@ -84,18 +84,15 @@ class FitCheckpoint:
                 f"The rounds at {str(path)!r} belong to another fit: its data declaration, budget, engine, ledger "
                 "or --seed differ. Repeat the command as it was, or name a new file."
             )
-        kept._check_answers()
+        # No answers but this plan's: another mechanism, another length, or numbers out of reach are damage.
+        for name, sums in kept.answered.items():
+            if sums.dtype != np.float64 or sums.shape != (numbers.get(name),) or not (abs(sums) < _FAR).all():
+                raise damaged(file)
         # Rows were read after a debit alone, so a name that paid for nothing was changed.
         paid = ledger is None or any(entry.run == kept.name for entry in ledger.entries())
         if (kept.answered or kept.marks) and not paid:
             raise InputError(f"No entry of the ledger pays for the rounds in {str(path)!r}. Name a new file.")
         return kept
-
-    def _check_answers(self) -> None:
-        """Refuse answers that are none of this plan's: another mechanism, another length, or numbers out of reach."""
-        for name, sums in self.answered.items():
-            if sums.dtype != np.float64 or sums.shape != (self.numbers.get(name),) or not (abs(sums) < _FAR).all():
-                raise damaged(self.path)
 
     def refuse_finished(self, entry: Entry | None) -> None:
         """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""

@@ -1,6 +1,6 @@
 """A budget: the dataset it belongs to, the terms that opening fixes, and how the ledger refuses."""
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from sordino.accounting.convert import replace_one_from_add_remove
@@ -44,21 +44,6 @@ class ContentWarning(UserWarning):
     """The rows are not those of an earlier release charged to the same budget. NON-PRIVATE: seen in private rows."""
 
 
-def under_relation(bound: Bound, relation: Relation) -> Guarantee:
-    """The bound's guarantee under the budget's relation.
-
-    An add-remove bound is charged to a replace-one budget as a group of two; the converse is refused.
-    """
-    if bound.relation is relation:
-        return bound.guarantee
-    if relation is Relation.REPLACE_ONE:
-        return replace_one_from_add_remove(bound.guarantee, bound.relation)
-    raise InputError(
-        f"The budget is under {relation} and this bound under {bound.relation}. A replace-one bound says "
-        "nothing about datasets of different size."
-    )
-
-
 @dataclass(frozen=True)
 class LedgerUnit(Section):
     """Whom a budget protects: all records of a unit; `most_records` prices releases that do not keep them together."""
@@ -89,9 +74,18 @@ def charged(bound: Bound, spec: Spec, budget: "Budget") -> Guarantee:
       into a unit takes the place of what the unit was, so it is charged as a group of two. Under replace-one the number
       of units is public.
     - Units of another column are refused.
+
+    An add-remove bound is charged to a replace-one budget as a group of two; the converse is refused.
     """
     grouped = for_group(bound, spec, _group_size(bound.relation, spec, budget))
-    return under_relation(replace(bound, guarantee=grouped), budget.relation)
+    if bound.relation is budget.relation:
+        return grouped
+    if budget.relation is Relation.REPLACE_ONE:
+        return replace_one_from_add_remove(grouped, bound.relation)
+    raise InputError(
+        f"The budget is under {budget.relation} and this bound under {bound.relation}. A replace-one bound says "
+        "nothing about datasets of different size."
+    )
 
 
 def charged_as(spec: Spec, budget: "Budget") -> str | None:

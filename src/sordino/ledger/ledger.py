@@ -44,19 +44,10 @@ VALIDITY = {
 
 @dataclass(frozen=True)
 class Balance:
-    """The state of a budget.
+    """The state of a budget: what is spent is rounded up, what is left rounded down; see `VALIDITY` for both epsilons.
 
-    Attributes:
-        budget: what opening fixed.
-        releases: number of entries.
-        spent_epsilon: see `VALIDITY`; rounded up.
-        odometer_epsilon: see `VALIDITY`; rounded up.
-        spent_failure: additive failures so far, to be compared with the reserved part of delta; rounded up.
-        largest_mu: the largest Gaussian release that still fits.
-        largest_epsilon: epsilon of that release at the budget's delta.
-        failure_left: additive failure that a release may still have; rounded down.
-        spent_mu: of the Gaussian that all releases make up together, where squared mus are what is counted: its square
-            and that of `largest_mu` add up to a constant. None where something else is counted.
+    `largest_mu` is the largest Gaussian release that still fits, `largest_epsilon` its epsilon at the budget's delta.
+    `spent_mu` is that of the Gaussian that all releases make up together, None where squared mus are not counted.
     """
 
     budget: Budget
@@ -72,19 +63,12 @@ class Balance:
     @classmethod
     def of(cls, budget: Budget, rule: PrivacyFilter, total: Charge, releases: int) -> "Balance":
         """The balance after charges that add up to `total`."""
-        largest_mu = rule.largest_mu(total)
-        left = budget.failure_delta - total.failure
-        return cls(
-            budget,
-            releases,
-            rule.spent(total),
-            rule.odometer(total),
-            total.failure,
-            largest_mu,
-            GaussianDP(largest_mu).epsilon(budget.delta),
-            max(0.0, down(left) if total.failure else left),
-            None if (square := rule.spent_square(total)) is None else square**0.5,
-        )
+        mu, square = rule.largest_mu(total), rule.spent_square(total)
+        epsilon, left = GaussianDP(mu).epsilon(budget.delta), budget.failure_delta - total.failure
+        left = max(0.0, down(left) if total.failure else left)
+        spent, odometer = rule.spent(total), rule.odometer(total)
+        spent_mu = None if square is None else square**0.5
+        return cls(budget, releases, spent, odometer, total.failure, mu, epsilon, left, spent_mu)
 
     @property
     def sentence(self) -> str:
