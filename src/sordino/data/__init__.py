@@ -1,7 +1,4 @@
-"""Tables in, a public schema, encoding with certified bounds, neighbours, synthetic truth.
-
-Importing this package imports neither pandas nor pyarrow; they load when a table is read.
-"""
+"""Tables in, a public schema, encoding with certified bounds, neighbours; pandas and pyarrow load when one is read."""
 
 import sordino.data.columns
 import sordino.data.sources  # noqa: F401  (both register what has a file in them)

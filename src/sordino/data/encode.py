@@ -21,11 +21,7 @@ from sordino.data.words import shown_names
 
 @dataclass(frozen=True, eq=False)
 class EncodedTable:
-    """Encoded records: features, their names and targets.
-
-    `units` says for each record which unit it belongs to, numbered from 0; None where the schema has no unit column.
-    `weights` are shares of the largest declared weight; None where the schema has no weights.
-    """
+    """Encoded records: features, their names, targets, units numbered from 0, and shares of the largest weight."""
 
     features: NDArray[np.float64]
     names: tuple[str, ...]
@@ -157,10 +153,9 @@ def number_of(schema: Schema, source: object) -> int:
 def check_parts(
     schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None, apart: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Refuse parts that lack a declared column, have one that nobody declared, or disagree about a column's kind.
+    """The columns to read: all declared ones but those that are given `apart`, or those in `only`; reads no row.
 
-    Returns the columns to read: all declared ones but those that are given `apart`, or those in `only`, where the
-    others do not matter. Looks at names and types only, so that nothing has to be debited for it.
+    Parts that lack one, have one that nobody declared, or disagree about a column's kind are refused.
     """
     if not parts:
         raise InputError("The table has no parts. Check the path.")

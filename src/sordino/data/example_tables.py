@@ -24,10 +24,7 @@ TARGET_NAME = "y"
 
 @dataclass(frozen=True, eq=False)
 class Synthetic:
-    """Drawn records, the truth they were drawn from, and a public schema that holds by construction.
-
-    `encode(schema, table, relation)` gives back `features` and `target` exactly.
-    """
+    """Drawn records, their truth, and a schema under which `encode` gives back `features` and `target` exactly."""
 
     features: NDArray[np.float64]
     target: np.ndarray

@@ -94,10 +94,7 @@ def key_codes(name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.in
 
 
 def keys(name: str, column: Column, tokens: Sequence[str], code_of: Callable[[str], int]) -> NDArray[np.int64]:
-    """The code of each record's key, `MISSING` where it has none or one that says nothing; never another code below 0.
-
-    Texts are compared without the blanks around them, numbers in their shortest spelling.
-    """
+    """The code of each record's key, without blanks around it; `MISSING` where it has none or one that says nothing."""
     absent = frozenset(tokens)
 
     def code(word: str) -> int:

@@ -1,7 +1,6 @@
 """The one way from a certificate to a release: certify, debit, only then open the rows, run, and name the release.
 
-Nothing before the debit depends on a private row. A `RowAccess` exists after it alone, and rows are opened by
-`RowAccess.read`: what is refused there says what it cost, and quotes no cell.
+Nothing before the debit depends on a private row: rows are opened by a `RowAccess`, which exists after it alone.
 """
 
 import math

@@ -249,10 +249,9 @@ class Predictor:
     def means(
         self, features: Array, level: float, outcomes: Callable[[Array, Array], Array] | None = None
     ) -> MeanAndNew:
-        """Means of encoded rows with intervals, and intervals of new targets; refused where they are not known.
+        """Means of encoded rows with intervals, and intervals of new targets; `outcomes` replace the task's means.
 
-        Of two classes the mean is the probability of the second, of more there is one for each class. `outcomes` are
-        other means than those of the task, for draws and rows.
+        Of two classes the mean is the probability of the second, of more there is one for each class.
         """
         if not self.knows_means:
             raise InputError("Only releases of bounded influence have intervals of means.")

@@ -8,6 +8,4 @@ from sordino.ledger.budget import LedgerRefusal as LedgerRefusal
 from sordino.ledger.budget import LedgerUnit as LedgerUnit
 from sordino.ledger.ledger import Balance as Balance
 from sordino.ledger.ledger import Ledger as Ledger
-from sordino.ledger.verification import EntryFinding as EntryFinding
 from sordino.ledger.verification import EntryVerdict as EntryVerdict
-from sordino.ledger.verification import Verification as Verification

@@ -166,11 +166,7 @@ class OpenLog(Log):
         super().__init__(path, _reader(path, descriptor))
 
     def append(self, content: Json) -> Mark:
-        """Add a record; on return it is on the disk, read back through the file's own name.
-
-        Raises:
-            LedgerError: nothing was recorded, or the sentence says that it may have been.
-        """
+        """Add a record; on return it is on the disk, read back through the file's own name."""
         line = _line(self.key, self.mark.link, content)
         access.write_all(self._tail, line)
         mark = self.after(self.mark)

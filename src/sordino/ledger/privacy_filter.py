@@ -285,10 +285,7 @@ class PrivacyFilter:
         return min(epsilon, self.epsilon) if self.fits(total) else epsilon
 
     def odometer(self, total: Charge) -> float:
-        """Epsilon that holds at whatever moment one chooses to stop and look; rounded up, never below `spent`.
-
-        By Rényi curves, at the loss part of delta; a release that took the whole budget cannot be followed.
-        """
+        """Epsilon that holds at whatever moment one chooses to stop and look; rounded up, never below `spent`."""
         if not self._composes(total) and total.alone <= self.epsilon:
             return total.alone
         return max(self.spent(total), self.shares.epsilon(total.amounts[1:], self.loss_delta))

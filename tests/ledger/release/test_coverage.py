@@ -19,8 +19,8 @@ from sordino.ledger.release.coverage import (
     NEW_TARGETS,
     PROBABILITIES,
     SEVERAL,
-    coverage_words,
     measured,
+    nominal_and_measured,
 )
 from sordino.report.page import non_private_page, private_page
 from sordino.report.subject import open_subject
@@ -31,6 +31,11 @@ from tests.report.example_releases import gaussians, kept_draws, written
 ROOT = Path(__file__).parents[3]
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+
+
+def coverage_words(task, method, of, level):
+    found = measured(task, method, of, level)
+    return None if found is None else nominal_and_measured(found, level)
 
 
 def test_every_row_is_a_rate_of_a_registered_method():

@@ -4,12 +4,10 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from sordino.fitting.methods.base import METHODS as METHODS
-from sordino.fitting.methods.base import Method as Method
 from sordino.fitting.methods.base import Outcome as Outcome
 from sordino.fitting.methods.base import Plan as Plan
 from sordino.fitting.methods.base import choose as choose
 from sordino.fitting.methods.base import method as method
-from sordino.fitting.methods.base import methods_of as methods_of
 
 for _found in iter_modules(__path__):
     import_module(f"{__name__}.{_found.name}")

@@ -1,9 +1,7 @@
 """DP-SEP, private stochastic expectation propagation (Vinaroz & Park 2022), for four kinds of models.
 
-All records refine one shared factor at once, from one cavity, as in parallel expectation propagation: every round
-releases a noised sum of clipped messages, and the factor moves a share of the way there. Messages are written around
-the cavity's mean, where the same clip keeps more of them than it does of natural parameters. The posterior is that of
-the model and knows nothing of the privacy noise, so its intervals are not reported.
+All records refine one shared factor at once: every round releases a noised sum of clipped messages, and the factor
+moves a share of the way there. The posterior knows nothing of the privacy noise, so its intervals are not reported.
 """
 
 import math

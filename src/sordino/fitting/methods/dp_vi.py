@@ -201,10 +201,7 @@ def check_spec(problem: FitProblem) -> Spec:
 
 
 def _predicted(problem: FitProblem, steps: Spec) -> float:
-    """The share of a move that is noise takes the error from half the constant's to all of it.
-
-    Means and deviations make twice as many noised entries as there are weights; the last rounds are averaged.
-    """
+    """The share of a move that is noise takes the error from half the constant's to all of it."""
     size = model_for(problem, _RESIDUAL_VARIANCE).dim(problem.features)
     noise = float(sums_of(steps).noise_multiplier.values(1)[0])
     ratio = noise * math.sqrt(2 * size) / problem.records / math.sqrt(_ROUNDS / 3)

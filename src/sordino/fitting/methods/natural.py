@@ -102,10 +102,7 @@ class NaturalNetwork(Method):
 
 
 class _Linear(NamedTuple):
-    """What the sums say of targets: their mean and spread, slopes of whitened rows, and how far those are in doubt.
-
-    `doubt` is the sum over columns of the squared relative error of second moments of whitened rows, by noise.
-    """
+    """Mean and spread of targets, slopes of whitened rows, and the sum of their moments' squared relative errors."""
 
     mean: float
     spread: float

@@ -105,17 +105,8 @@ def measured(task: str, method: str, of: str, level: float) -> Coverage | None:
     return min(found, key=lambda one: abs(one.level - level), default=None)
 
 
-def coverage_words(task: str, method: str, of: str, level: float) -> str | None:
-    """What stands beside an interval: its level, and what was measured; None where the interval is withheld.
-
-    >>> coverage_words("regression", "bounded-influence", "coefficients", 0.95).startswith("95 % nominal; measured ")
-    True
-    """
-    found = measured(task, method, of, level)
-    return None if found is None else _coverage_words(found, level)
-
-
-def _coverage_words(found: Coverage, level: float) -> str:
+def nominal_and_measured(found: Coverage, level: float) -> str:
+    """What stands beside an interval: its level, and what was measured."""
     at = "" if math.isclose(found.level, level) else f" where {_percent(found.level)} was nominal"
     return f"{_percent(level)} nominal; measured {found.words}{at}"
 
@@ -155,7 +146,7 @@ def release_coverage(release: StoredRelease, of: str, level: float) -> str | Non
     found = None if withheld(release) is not None else measured_of(release, of, level)
     if found is None:
         return None
-    words = _coverage_words(found, level)
+    words = nominal_and_measured(found, level)
     return words if column_of(release.spec.unit) is None else f"{words}, with one record a unit"
 
 
