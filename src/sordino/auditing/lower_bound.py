@@ -333,9 +333,7 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
     if described:
         return Verdict(VerdictKind.TIGHTNESS, f"{leak}, and {claim}; no code was run.")
     if lower.cap is not None and lower.cap <= certified:
-        return Verdict(
-            VerdictKind.INCONCLUSIVE,
-            f"{leak}, and {claim}: this attack cannot report more than {show_down(lower.cap)}, "
-            "so it could not have contradicted the certificate.",
-        )
+        limit = f"this attack cannot report more than {show_down(lower.cap)}"
+        words = f"{leak}, and {claim}: {limit}, so it could not have contradicted the certificate."
+        return Verdict(VerdictKind.INCONCLUSIVE, words)
     return Verdict(VerdictKind.CONSISTENT, f"{leak}, and {claim}.")

@@ -5,9 +5,9 @@ missing, undeclared or outside their bounds, where a rule says how they are read
 of the bounds, outside them, is a copy of another, or has such cells itself, or cells of another type. No such cell may
 change how others are read, and no other row how it is read. Further records are varied from those that moved most.
 
-A chain without an instance runs on the worst-case quadratic of its constants, where a record pulls with a constant
-gradient; with one, on the instance and its worst neighbours. Batches are the same in both runs of a pair, so under
-add-remove a record of hidden batches is exchanged for one that pulls nowhere, which moves as far as leaving it out.
+A chain without an instance runs on the worst-case quadratic of its constants; with one, on the instance and its worst
+neighbours. Batches are the same in both runs of a pair, so under add-remove a record of hidden batches is exchanged for
+one that pulls nowhere, which moves as far as leaving it out.
 """
 
 from collections.abc import Callable, Iterator
@@ -168,16 +168,14 @@ class DrawnTables:
         """Corners of what is declared; the target at one end or the other."""
         names = [name for name in self._columns if name != self._target]
         half = {name: float(place % 2) for place, name in enumerate(names)}
+        lowest = {name: 0.0 if isinstance(self._columns[name], Number) else 0.5 for name in names}
         ends = {
             "a corner": (dict.fromkeys(names, 1.0), 1.0),
             "the corner with another target": (dict.fromkeys(names, 1.0), 0.0),
             "the opposite corner": (dict.fromkeys(names, 0.0), 1.0),
             "the opposite corner and target": (dict.fromkeys(names, 0.0), 0.0),
             "another corner": (half, 0.0),
-            "the opposite corner with other words": (
-                {name: 0.0 if isinstance(self._columns[name], Number) else 0.5 for name in names},
-                0.5,
-            ),
+            "the opposite corner with other words": (lowest, 0.5),
             # Outside by little, so that code without a cut still ends; by much; on both sides; in one column alone.
             "values outside": (dict.fromkeys(names, _OUTSIDE), _OUTSIDE),
             "values outside on the other side": (dict.fromkeys(names, 1.0 - _OUTSIDE), 1.0 - _OUTSIDE),
@@ -245,10 +243,9 @@ class DrawnTables:
         unit = self._schema.unit
         copies = 1 if unit is None or unit.column is None else unit.most_records
         count = len(next(iter(rest.values())))
-        table = {
-            name: cells if record is None else _inserted(cells, place, [record[name]] * copies)
-            for name, cells in rest.items()
-        }
+        table = dict(rest)
+        if record is not None:
+            table = {name: _inserted(cells, place, [record[name]] * copies) for name, cells in rest.items()}
         if unit is not None and unit.column is not None:
             ids = np.arange(count).astype(str)
             # Blanks around a name are no part of it.
