@@ -53,7 +53,7 @@ def test_no_step_moves_beyond_its_plan_and_some_reach_it(name, relation, recorde
             assert found.excesses() == {}
             shifts = [shift for shift in found.shifts if shift.planned is not None]
             assert len(shifts) == engine.steps
-            reached = max(reached, *(shift.ratio for shift in found.shifts))
+            reached = max(reached, found.ratio)
             still += sum(shift.realised == 0.0 for shift in shifts) if other is not others[0] else 0
     assert reached >= engine.reached[relation is Relation.ADD_REMOVE]
     if engine.sampled:

@@ -156,6 +156,11 @@ class Replayed:
     shifts: tuple[Shift, ...]
     faults: tuple[str, ...]
 
+    @property
+    def ratio(self) -> float:
+        """The largest realised shift over its plan."""
+        return max((shift.ratio for shift in self.shifts), default=0.0)
+
     def holds(self) -> bool:
         """Whether the runs were alike and no call moved further than planned."""
         return not self.faults and not self.excesses()
