@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from sordino.core.arrays import Array
 
@@ -34,10 +34,10 @@ def _laws() -> tuple[Array, Array]:
     the weight goes to the same with a few far larger sizes: 0/1 columns, zero-inflated columns and outliers.
     """
     shapes = [
-        *(lambda x, s=s: stats.norm.sf(np.log(np.maximum(x, 1e-300)) / s) for s in (0.12, 0.3, 0.7)),
+        *(lambda x, s=s: special.ndtr(-np.log(np.maximum(x, 1e-300)) / s) for s in (0.12, 0.3, 0.7)),
         lambda x: special.erfc(x / math.sqrt(2.0)),
         lambda x: np.exp(-x),
-        lambda x: 2.0 * stats.t.sf(x, 3),
+        lambda x: 2.0 * special.stdtr(3.0, -x),
     ]
     places = EDGES / np.geomspace(EDGES[1], 1.0, _SCALES)[:, None]
     found, weights = [], []
