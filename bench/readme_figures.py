@@ -50,7 +50,7 @@ def _scaling(figures: dict[str, Any]) -> str:
     slope = figures["upper exponents"][axis]["slope"]
     return (
         f"- An exact gradient over {int(float(largest)):,} records of 20 columns takes {taken[len(taken) // 2]:.2g} "
-        f"CPU-seconds. The cost [grows](bench/pages/scaling.md) like n to the power {slope:.2f}, with n records."
+        f"CPU-seconds. With n records the cost [grows](bench/pages/scaling.md) like n^{slope:.2f}."
     )
 
 
