@@ -81,7 +81,7 @@ def replay_release(
         checks={
             "cells": f"odd cells and their imputation: {odd}",
             "keys": "that every source has a secret key of its own",
-            "debit": "that a ledger is debited for this run, before a row is read",
+            "debit": "that a ledger is asked to debit this run before a row is read; the ledger itself is not tested",
         },
         faults=faults,
     )
