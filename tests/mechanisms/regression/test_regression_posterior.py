@@ -4,12 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from bench.design_coverage import judged
 from bench.designs import design
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, Posterior, Released, plan, posterior, release
+from sordino.mechanisms.regression.families import At, family_of
 from sordino.mechanisms.regression.learn import Learned, steps
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.posterior import _widened, followed
@@ -273,6 +274,21 @@ def test_draws_are_stretched_to_the_side_where_they_are_too_short():
     low, high = np.quantile(wider[:, 1], [0.025, 0.975])
     assert low == pytest.approx(-1.96, abs=0.05)
     assert high == pytest.approx(2.0 + 1.645, abs=0.05)
+
+
+@pytest.mark.parametrize("mean", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize(("family", "dispersion"), [("poisson", 0.0), ("negative-binomial", 0.6)])
+def test_what_a_cut_takes_off_counts_is_added_back(family, dispersion, mean):
+    """By the law the mean pull is 0, however close the cut: without what is added back it is not."""
+    counts = np.arange(400.0)
+    law = stats.poisson.pmf(counts, mean)
+    if dispersion:
+        law = stats.nbinom.pmf(counts, 1 / dispersion, 1 / (1 + dispersion * mean))
+    at, ones = At(cut=1.2, dispersion=dispersion, largest=60.0, typical=1.0, factor=1.0), np.ones(400)
+    says = family_of(family).says(counts, np.log(mean) * ones[:, None], ones, ones, at)
+    assert law @ says.psi[:, 0] == pytest.approx(0.0, abs=2e-3)
+    bare = family_of(family).says(counts, np.log(mean) * ones[:, None], ones, ones, at._replace(factor=0.0))
+    assert law @ bare.psi[:, 0] < -0.01
 
 
 def test_counts_are_cut_where_the_law_of_what_is_cut_hardly_matters():
