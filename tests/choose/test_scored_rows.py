@@ -78,6 +78,9 @@ def test_no_unit_found_by_search_moves_a_sum_further_than_it_says(units):
             both = reached.setdefault(name, [0.0, 0.0])
             both[0] = max(both[0], np.linalg.norm(first) / lengths.added)
             both[1] = max(both[1], np.linalg.norm(first - second) / lengths.replaced)
+    # A unit counts as the mean of its records.
+    mean = totals(np.array([[1.0, 0.0], [1.0, 1.0], [0.5, 0.0]]), np.array([0, 0, 1])).sums
+    assert np.allclose(np.ldexp(mean.astype(float), EXPONENT), [1.5, 0.5], atol=1e-6)
     assert all(share > 0.99 for both in reached.values() for share in both), reached
     assert cube_lengths(1) == pytest.approx((1.0, 1.0))
     assert BAND_LENGTHS.added <= BAND_LENGTHS.replaced

@@ -29,7 +29,7 @@ IN_RUNS = mutations(
 @@ | ExpectedStatistics.release | replay/test_estimators.py -k mixture-em-add-remove
 - np.clip(counts, self.options.least_count, run.algorithm.records)
 + np.clip(counts, self.options.least_count, run.rows)
-@@ EM: noise halved | Run._noise | replay/test_engines.py -k em-full
+@@ EM: noise halved | Run._noise | replay/test_engines.py -k noise_of_its_own
 - lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
 + lattice_noise(self.randomness, lattice, 0.5 * self.sum_noise, first, (length, size))
 @@ variational inference: clip doubled in the run only
@@ -47,7 +47,7 @@ IN_RUNS = mutations(
 @@ message passing: clip doubled in the run only | make_rounds | replay/test_engines.py -k messages-full
 - (bound, algorithm.records, algorithm.batch_size)
 + (2.0 * bound, algorithm.records, algorithm.batch_size)
-@@ chain: noise halved | Feed._noise | replay/test_engines.py -k chain-full
+@@ chain: noise halved | Feed._noise | mechanisms/chain/test_run.py -k step_by_step
 - lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
 + lattice_noise(self._randomness, self.lattice, self._scales / 2, first, shape)
 @@ chain: noise on the sum of a step of half the size | Feed._noise_scales | replay/test_engines.py -k chain-full

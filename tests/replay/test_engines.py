@@ -82,6 +82,8 @@ def test_every_round_has_noise_of_its_own():
     # Of eight whole numbers of 27 bits at a time, those of two rounds never coincide.
     assert len(np.unique(drawn, axis=0)) == 6
     np.testing.assert_array_equal(np.concatenate([np.asarray(block.scales) for block in blocks]), scales)
+    whole = np.concatenate([np.asarray(block.noise.high + block.noise.low) for block in blocks])
+    np.testing.assert_allclose(whole.std(axis=1), scales, rtol=0.01)  # ten deviations
 
 
 # What tells batch schemes apart: whether all batches are of one size, a record comes once a pass, and passes are alike.

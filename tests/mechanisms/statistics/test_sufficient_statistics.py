@@ -43,6 +43,7 @@ def test_no_replacement_moves_the_sums_further_than_stated_and_some_come_close(c
         moved = total(stack, rows[:1], targets[:1]) - total(stack, rows[1:], targets[1:])
         worst = max(worst, float(np.linalg.norm(moved)))
         assert np.linalg.norm(total(stack, rows[:1], targets[:1])) <= stack.sensitivity(Relation.ADD_REMOVE)
+    assert np.array_equal(total(stack, rows[:1], np.array([2.0])), total(stack, rows[:1], np.ones(1)))
     # The worst pair of the proof: unit rows with cosine w^2 / 2, targets 1 and -1.
     angle = math.acos(cross**2 / 2)
     pair = np.array([[1.0, 0.0], [math.cos(angle), math.sin(angle)]])
