@@ -286,7 +286,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     # A worker is one thread, so that processes do not fight over cores.
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    kept = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{kept} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ["JAX_PLATFORMS"] = "cpu"
     found = []
     for records in given.records:

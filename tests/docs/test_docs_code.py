@@ -1,13 +1,18 @@
-"""Every page of the docs is executed: Python blocks in one namespace, `sordino` commands beside them, in order."""
+"""Every page of the docs is executed: Python blocks in one namespace, `sordino` commands beside them, in order.
+
+A page that imports JAX runs as a script in a fresh process: which of JAX and Sordino comes first matters there.
+"""
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
 import sordino
@@ -46,6 +51,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 EXECUTED = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
+IMPORT_JAX = {page for page in EXECUTED if re.search(r"^import jax", "".join(text for _, text in blocks(page)), re.M)}
 # The cookbook makes ten fits, the statistician's tutorial plans, fits and reports, others fit networks or compile
 # programs of their own. What they show is tested in small: by the README's commands, in the docstrings of the
 # estimators, of `sordino.fit` and `sordino.chain`, in tests/own_models and in test_pure_chain.
@@ -91,17 +97,7 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
         pytest.skip(f"the page needs the package {needed}, which an extra installs")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "docs"}
-    precision = jax.config.read("jax_enable_x64")
-    try:
-        for kind, text in blocks(page):
-            if kind == "python":
-                exec(compile(text, page, "exec"), namespace)
-            else:
-                _run(text)
-    finally:
-        jax.config.update("jax_enable_x64", precision)
-    printed = capsys.readouterr().out
+    printed = _printed_by_a_script(page) if page in IMPORT_JAX else _printed_here(page, capsys)
     assert PRINTED.get(page, "") in printed
     # Head and names of a table that is shown are those that are printed; its numbers are one run's.
     known = [worded(line) for line in printed.splitlines()]
@@ -120,10 +116,39 @@ def worded(line: str) -> list[str]:
     return NUMBER.sub("#", line).split()
 
 
-def _run(text: str) -> None:
-    for line in text.splitlines():
-        program, *arguments = shlex.split(line)
-        assert program == "sordino", line
-        # The replay of a release tries pairs of neighbours as long as it may.
-        short = ["--seconds", "1"] if arguments[0] == "audit" and "--seconds" not in line else []
-        assert main([*arguments, *short]) == 0, line
+def _printed_here(page: str, capsys: pytest.CaptureFixture[str]) -> str:
+    namespace: dict[str, Any] = {"__name__": "docs"}
+    for kind, text in blocks(page):
+        if kind == "python":
+            exec(compile(text, page, "exec"), namespace)
+        else:
+            for arguments in commands(text):
+                assert main(arguments) == 0, arguments
+    return capsys.readouterr().out
+
+
+def _printed_by_a_script(page: str) -> str:
+    lines = ["import subprocess, sys"]
+    for kind, text in blocks(page):
+        if kind == "python":
+            lines.append(text)
+        else:
+            calls = [[sys.executable, "-m", "sordino", *arguments] for arguments in commands(text)]
+            lines += [f"subprocess.run({call!r}, check=True)" for call in calls]
+    Path("page.py").write_text("\n".join(lines), encoding="utf-8")
+    # Without the flags of this process, as a reader's would start.
+    kept = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    run = subprocess.run([sys.executable, "page.py"], env=kept, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return run.stdout
+
+
+def commands(text: str) -> list[list[str]]:
+    """The arguments of every `sordino` command of a block."""
+    found = [shlex.split(line) for line in text.splitlines()]
+    assert {program for program, *_ in found} == {"sordino"}
+    # The replay of a release tries pairs of neighbours as long as it may.
+    return [
+        [*arguments, *(["--seconds", "1"] if arguments[0] == "audit" and "--seconds" not in arguments else [])]
+        for _, *arguments in found
+    ]

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from importlib import import_module
 
+import jaxlib
 import pytest
 
+from sordino.core.fused_sums import FLAG, installed_release, with_flag
 from sordino.mechanisms import SeededRandomness
 from sordino.models import clip as compiled
-from sordino.models.clip import FLAG, check_sums, with_flag
+from sordino.models.clip import check_sums
 
 LATE = """
 import jax, jax.numpy as jnp
@@ -26,6 +28,17 @@ except sordino.InputError as refused:
     print(refused)
 """
 SOON = "import jax, sordino.mechanisms; from sordino.models.clip import check_sums; check_sums(); print('right')"
+# As pages of the docs begin: names of `sordino` are used only after the first computation.
+IMPORTED_FIRST = """
+import jax.numpy as jnp, numpy as np, sordino
+params = {"slope": jnp.ones(()).block_until_ready()}
+x = np.linspace(-1.0, 1.0, 2000)
+def loss(params, x, y):
+    return 0.5 * (params["slope"] * x - y) ** 2
+release = sordino.fit(loss, {"x": x, "y": x}, params=params, epsilon=2.0, delta=1e-6, relation="replace-one",
+    options={"rounds": 3})
+print(release.epsilon <= 2.0)
+"""
 
 
 def said(program: str, **environment: str) -> str:
@@ -41,13 +54,27 @@ def test_sums_are_right_where_the_flag_came_in_time_and_a_run_is_refused_where_i
     usual = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     assert said(SOON, JAX_PLATFORMS="cpu", XLA_FLAGS=usual) == "right\n"
     # Where a later release of XLA is right without the flag, nothing is refused and this test says so.
-    assert "Import sordino first" in said(LATE, JAX_PLATFORMS="cpu")
+    assert "JAX ran a computation before Sordino was loaded." in said(LATE, JAX_PLATFORMS="cpu")
+
+
+def test_a_program_that_imports_sordino_before_it_computes_is_fitted():
+    assert said(IMPORTED_FIRST, JAX_PLATFORMS="cpu") == "True\n"
+
+
+def test_the_import_sets_the_flag_without_jax_and_keeps_what_is_there():
+    program = "import os, sys, sordino; print(os.environ.get('XLA_FLAGS'), 'jax' in sys.modules)"
+    assert with_flag("", installed_release()) in said(program)
+    assert said(program, XLA_FLAGS="--xla_a=1") == f"{with_flag('--xla_a=1', installed_release())} False\n"
+
+
+def test_the_release_of_jaxlib_is_read_from_its_files():
+    assert ".".join(map(str, installed_release())) == jaxlib.__version__
 
 
 def test_whoever_chose_otherwise_is_believed_and_refused_if_it_is_wrong():
     chosen = "--xla_cpu_experimental_ynn_fusion_type=+reduce"
     assert with_flag(chosen, (0, 10, 2)) == chosen
-    assert "Import sordino first" in said(LATE, JAX_PLATFORMS="cpu", XLA_FLAGS=chosen)
+    assert f"Set XLA_FLAGS={FLAG} before" in said(LATE, JAX_PLATFORMS="cpu", XLA_FLAGS=chosen)
 
 
 @pytest.mark.parametrize(

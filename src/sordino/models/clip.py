@@ -6,23 +6,20 @@ precision is too short by at most a factor 1 - (dim/2 + 2) 2^-24 (Higham 2002, S
 no square overflows or vanishes. A gradient that is not finite counts as zero: it could not be bounded otherwise. A run
 clips and adds in double precision (`models.contributions`), to the same working bound.
 
-*Compiled sums.* On processors JAX 0.10 and 0.11 may fuse a product of matrices and the sum over its answer wrongly:
-`sum((x @ ones((9, 10))) * v, axis=1)` of 512 rows is off by as much as the sum itself (jax-ml/jax 39103 and 39257).
-Lengths to which contributions are clipped are such sums. This module sets a flag that keeps sums out of those pieces.
-XLA reads its flags when it compiles the first program, so a process may lack it; `check_sums` runs the program that
-goes wrong, and refuses before anything is spent.
+*Compiled sums.* Lengths to which contributions are clipped are sums of products, which XLA may compile wrongly where it
+lacks the flag of `core.fused_sums`. `check_sums` runs a program that goes wrong then, and refuses before anything is
+spent.
 """
 
 import os
-import re
 from functools import cache
-from importlib.metadata import version
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sordino.core.fused_sums import FLAG
 from sordino.core.validate import InputError, refuse
 
 _UNIT = 2.0**-23
@@ -69,24 +66,7 @@ def _scaled(vectors: Array) -> tuple[Array, Array, Array]:
     return directions, largest, jnp.sqrt(jnp.maximum(jnp.sum(directions * directions, axis=-1, keepdims=True), 1.0))
 
 
-FLAG = "--xla_cpu_experimental_ynn_fusion_type=-reduce"
-# Releases of jaxlib that know the flag; XLA ends the process at one that it does not know.
-_KNOW_IT = ((0, 10, 0), (0, 11, 2))
 _ROWS, _GIVEN, _MADE = 512, 9, 10
-
-
-def with_flag(flags: str, release: tuple[int, ...]) -> str:
-    """XLA's flags with fused sums switched off, where this release of jaxlib knows how and nobody chose otherwise."""
-    # In front: XLA reads no further than a word that is no flag, such as the usual intra_op_parallelism_threads=1.
-    name = FLAG.partition("=")[0]
-    return flags if name in flags or not _KNOW_IT[0] <= release <= _KNOW_IT[1] else f"{FLAG} {flags}".strip()
-
-
-def _switch_off() -> None:
-    flags = os.environ.get("XLA_FLAGS", "")
-    wanted = with_flag(flags, tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3])))
-    if wanted != flags:
-        os.environ["XLA_FLAGS"] = wanted
 
 
 @cache
@@ -98,14 +78,11 @@ def check_sums() -> None:
     with jax.ensure_compile_time_eval():
         found = np.asarray(jax.jit(_summed)(x, v))
     if not np.array_equal(found, x.sum(axis=1) * v.sum(axis=1)):
-        raise InputError(
-            "JAX compiled a wrong sum of products: it computed something before Sordino was loaded, or "
-            f"XLA_FLAGS interferes. Import sordino first, or set XLA_FLAGS={FLAG}. Nothing was spent."
-        )
+        late = "JAX ran a computation before Sordino was loaded. Import sordino before the first JAX computation."
+        lacking = f"Set XLA_FLAGS={FLAG} before the first JAX computation, or install another release of jaxlib."
+        remedy = late if FLAG in os.environ.get("XLA_FLAGS", "") else lacking
+        raise InputError(f"JAX compiled a wrong sum of products. {remedy} Nothing was spent.")
 
 
 def _summed(x: jax.Array, v: jax.Array) -> jax.Array:
     return jnp.sum((x @ jnp.ones((_GIVEN, _MADE))) * v, axis=1)
-
-
-_switch_off()
