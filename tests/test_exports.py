@@ -17,7 +17,7 @@ import sordino
 from sordino.cli import library
 from sordino.estimators import PrivateEstimator
 
-FACES = (sordino, sordino.accounting, sordino.estimators, sordino.explore, library)
+FACES = (sordino, sordino.accounting, sordino.data, sordino.estimators, sordino.explore, library)
 
 
 @pytest.mark.parametrize("face", FACES)

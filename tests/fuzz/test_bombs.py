@@ -16,7 +16,7 @@ from pyarrow import ipc
 
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Schema, read_table
-from sordino.data.sources import csv_files, registry
+from sordino.data.sources import registry
 from sordino.data.sources.registry import parts_of
 from sordino.ledger import Ledger, log
 
@@ -178,7 +178,7 @@ def test_a_compressed_file_that_does_not_fit_into_memory_is_one_sentence(tmp_pat
         raise MemoryError
 
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
-    monkeypatch.setattr(csv_files, "check_expansion", full)
+    monkeypatch.setattr(registry, "check_expansion", full)
     with pytest.raises(InputError, match="do not fit into memory"):
         read_table(tmp_path / "a.csv.gz")
 

@@ -5,11 +5,11 @@ from tests.mutations.mutation import mutations
 IN_CELLS = mutations(
     """
 @@ cells: a list is one array | _column | data/test_one_cell.py -k not duckdb
-- ObjectColumn.of(given)
+- raw_columns.ObjectColumn.of(given)
 + _array_column(np.asarray(given))
 @@ cells: Arrow guesses the type of a column of objects | _array_column | data/test_one_cell.py -k not duckdb
-- ObjectColumn.of(values)
-+ stored(arrow().array(values.tolist(), from_pandas=True))
+- raw_columns.ObjectColumn.of(values)
++ raw_columns.stored(raw_columns.arrow().array(values.tolist(), from_pandas=True))
 @@ cells: a float beyond 2^53 names a whole number | cell_word | data/test_one_cell.py -k not duckdb
 - whole = abs(cell) <= EXACT and cell == int(cell)
 + whole = math.isfinite(cell) and cell == int(cell)

@@ -11,8 +11,8 @@ IN_UNITS = mutations(
 + codes = np.where(codes == MISSING, -2 - np.arange(len(codes)), codes)
   _, units = np.unique(codes, return_inverse=True)
 @@ units: the number of records is public | encode | data/test_units.py
-- units, count = groups.units, groups.number
-+ units, count = groups.units, len(groups.units)
+- table.rows if groups is None else groups.number
++ table.rows if groups is None else len(groups.units)
 @@ units: the engine uses all records of a unit | UnitRows.__init__ | mechanisms/regression/test_regression_units.py
 - most = declaration.most_records
 + most = len(unit)

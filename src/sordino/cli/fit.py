@@ -210,7 +210,6 @@ def plan(
 
 
 def _by_column(option: str, given: list[str] | None) -> dict[str, float] | float | None:
-    """Numbers by column, one number for all, or nothing."""
     if not given:
         return None
     found: dict[str, float] = {}

@@ -102,7 +102,6 @@ def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draw
 
 
 def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: int | None) -> dict[str, list[Any]]:
-    """Columns by name."""
     import numpy as np  # noqa: PLC0415
 
     encoded = predictor.encode(data)

@@ -42,19 +42,16 @@ def encode(schema: Schema, table: Table, relation: Relation) -> EncodedTable:
     """
     instance_of("relation", relation, Relation)
     declared = schema.declared_target()
-    units, count = None, table.rows
-    if schema.unit is not None and schema.unit.column is not None:
-        groups = grouped_records(schema, schema.unit.column, schema.unit.most_records, table)
-        units, count = groups.units, groups.number
-        table = table if len(groups.kept) == table.rows else table.take(groups.kept)
-    check_number(schema, relation, count)
+    groups = unit_groups(schema, table)
+    check_number(schema, relation, table.rows if groups is None else groups.number)
+    if groups is not None and len(groups.kept) < table.rows:
+        table = table.take(groups.kept)
     features = encode_features(schema, table)
     target = declared.kind.encode_target(cells_of(schema, declared, table))
-    weights = None
-    if schema.weight is not None:
-        column = _column(table, schema.weight.column, "the weights")
-        weights = schema.weight.shares(column, schema.missing_tokens)
-    return EncodedTable(features, schema.feature_names, target, units, weights)
+    weights, weight = None, schema.weight
+    if weight is not None:
+        weights = weight.shares(_column(table, weight.column, "the weights"), schema.missing_tokens)
+    return EncodedTable(features, schema.feature_names, target, None if groups is None else groups.units, weights)
 
 
 def check_number(schema: Schema, relation: Relation, number: int) -> None:
@@ -66,22 +63,20 @@ def check_number(schema: Schema, relation: Relation, number: int) -> None:
         )
 
 
-def grouped_records(schema: Schema, column: str, most_records: int, table: Table) -> UnitGroups:
-    """The records of a table by the unit's column, which the table must have."""
-    return grouped(column, _column(table, column, "the unit's column"), most_records, schema.missing_tokens)
+def unit_groups(schema: Schema, table: Table) -> UnitGroups | None:
+    """The records of a table by the unit's column, which it must have; None where no column is declared."""
+    unit = schema.unit
+    if unit is None or unit.column is None:
+        return None
+    column = _column(table, unit.column, "the unit's column")
+    return grouped(unit.column, column, unit.most_records, schema.missing_tokens)
 
 
 def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
     """Encoded features alone, for prediction: the target may be absent and the number of records is free."""
     # A table without records is no error: under add-remove it is a neighbour of every table with one, so it has to be
     # answered with noise like any other.
-    wanted = dict.fromkeys(name for feature in schema.features for name in feature.reads)
-    absent = [name for name in wanted if name not in table.columns]
-    if absent:
-        raise InputError(
-            f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(table.names)}; "
-            "correct the schema or the table."
-        )
+    _refuse_absent([name for feature in schema.features for name in feature.reads], table.names)
     if schema.extra_columns == ExtraColumns.REFUSE:
         refuse_undeclared(undeclared_columns(schema, table))
     features = empty_columns(table.rows, len(schema.feature_names))
@@ -92,6 +87,17 @@ def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
     if schema.clip_length is not None:
         clip_rows(features[:, int(schema.intercept) :], schema.clip_length)
     return features
+
+
+def _refuse_absent(
+    wanted: Sequence[str], names: Sequence[str], where: str = "the table", what: str = "the table"
+) -> None:
+    absent = [name for name in dict.fromkeys(wanted) if name not in set(names)]
+    if absent:
+        raise InputError(
+            f"Expected the declared columns {shown_names(absent)} in {where}, got {shown_names(names)}; correct the "
+            f"schema or {what}."
+        )
 
 
 def cells_of(schema: Schema, declared: DeclaredColumn, table: Table) -> ReadCells:
@@ -145,9 +151,8 @@ def number_of(schema: Schema, source: object) -> int:
     parts = parts_of(schema.source(source))
     column = counting_column(schema, parts[0].names())
     tables = [table for part in parts for table in part.tables((column,))]
-    if schema.unit is None or schema.unit_column is None:
-        return sum(table.rows for table in tables)
-    return grouped_records(schema, column, schema.unit.most_records, joined(tables, (column,))).number
+    groups = None if schema.unit_column is None else unit_groups(schema, joined(tables, (column,)))
+    return sum(table.rows for table in tables) if groups is None else groups.number
 
 
 def check_parts(
@@ -164,13 +169,7 @@ def check_parts(
     first: dict[str, tuple[str, str]] = {}
     for part in parts:
         names = part.names()
-        absent = [name for name in columns if name not in set(names)]
-        if absent:
-            where, what = ("the table", "the table") if len(parts) == 1 else (part.name, "that part")
-            raise InputError(
-                f"Expected the declared columns {shown_names(absent)} in {where}, got "
-                f"{shown_names(sorted(names))}; correct the schema or {what}."
-            )
+        _refuse_absent(columns, sorted(names), *(() if len(parts) == 1 else (part.name, "that part")))
         if only is None and schema.extra_columns == ExtraColumns.REFUSE:
             about = f" This is about {part.name}." if len(parts) > 1 else ""
             refuse_undeclared([name for name in names if name not in declared], about)

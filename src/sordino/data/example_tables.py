@@ -50,7 +50,6 @@ def _design(
 def _assembled(
     rows: NDArray[np.float64], raw_target: np.ndarray, kind: ColumnKind, cap: float, truth: Mapping[str, object]
 ) -> Synthetic:
-    """Rows, targets and the schema that holds for them."""
     names = tuple(f"x{index}" for index in range(rows.shape[1]))
     schema = Schema(
         records=len(rows),

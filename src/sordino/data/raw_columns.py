@@ -13,6 +13,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from importlib import import_module
+from types import UnionType
 from typing import Any, Self
 
 import numpy as np
@@ -42,39 +43,34 @@ PLAIN = frozenset({bool, int, float, str, type(None)})
 _MISSING = frozenset({"NAType", "NaTType"})  # of pandas, which need not be installed
 
 
+# How cells of a type become plain values, the first that fits; a duration is an integer to NumPy, and no number here.
+_READ: tuple[tuple[type | UnionType, Callable[[Any], Plain]], ...] = (
+    (str, str.__str__),
+    (np.datetime64, lambda cell: None if np.isnat(cell) else cell.astype("datetime64[D]")),
+    (datetime, lambda cell: np.datetime64((cell if cell.tzinfo is None else cell.astimezone(UTC)).date(), "D")),
+    (date, lambda cell: np.datetime64(cell, "D")),
+    (np.bool_, bool),
+    (np.timedelta64, lambda _: Odd.CELL),
+    (int | np.integer, int),
+    (float | np.floating, float),
+    (Decimal, lambda cell: None if cell.is_nan() else cell if cell.is_finite() else float(cell)),
+)
+
+
 def plain(cell: Any) -> Plain:
     """A cell as a plain Python value; None where it is missing."""
     if type(cell) in PLAIN:
         return cell
+    if type(cell).__name__ in _MISSING:
+        return None
     try:
-        return _plain(cell)
+        for kind, read in _READ:
+            if isinstance(cell, kind):
+                return read(cell)
+        of_one = not isinstance(cell, np.generic) and getattr(cell, "shape", None) == ()
+        return plain(cell.item()) if of_one else Odd.CELL  # a number of JAX, or another array of one cell
     except Exception:  # an object decides by itself what it raises, and may quote itself
         return Odd.CELL
-
-
-def _plain(cell: Any) -> Plain:
-    found: Plain = Odd.CELL
-    if type(cell).__name__ in _MISSING:
-        found = None
-    elif isinstance(cell, str):
-        found = str.__str__(cell)
-    elif isinstance(cell, np.datetime64):
-        found = None if np.isnat(cell) else cell.astype("datetime64[D]")
-    elif isinstance(cell, datetime):
-        found = np.datetime64((cell if cell.tzinfo is None else cell.astimezone(UTC)).date(), "D")
-    elif isinstance(cell, date):
-        found = np.datetime64(cell, "D")
-    elif isinstance(cell, np.bool_):
-        found = bool(cell)
-    elif isinstance(cell, int | np.integer) and not isinstance(cell, np.timedelta64):
-        found = int(cell)
-    elif isinstance(cell, float | np.floating):
-        found = float(cell)
-    elif isinstance(cell, Decimal):
-        found = None if cell.is_nan() else cell if cell.is_finite() else float(cell)
-    elif not isinstance(cell, np.generic) and getattr(cell, "shape", None) == ():
-        found = plain(cell.item())  # a number of JAX, or another array of one cell
-    return found
 
 
 def cell_number(cell: Plain) -> float:
@@ -126,28 +122,15 @@ class Unreadable(Exception):
 class Column(ABC):
     """A column of raw values, which the schema says how to read: as numbers, as words of a list, or as days.
 
-    Every cell is read by itself. Only the type of a stored column, which is public, makes a reading `Unreadable`.
+    Every cell is read by itself. Only the type of a stored column, which is public, makes a reading `Unreadable`:
+    `kind` is how a schema declares that type, `holds` says it in words, and `tells_keys_apart` whether different keys
+    of units are different cells of it.
     """
 
-    @property
-    def kind(self) -> str | None:
-        """How a schema declares such a type, where it says so."""
-        return None
-
-    @property
-    def tells_keys_apart(self) -> bool:
-        """Whether different keys of units are different cells of this type."""
-        return True
-
-    @property
-    def nbytes(self) -> int:
-        """What it takes in memory, where it is stored."""
-        return 0
-
-    @property
-    def holds(self) -> str:
-        """The type, in words for a refusal."""
-        return "values of another type"
+    kind: str | None = None
+    tells_keys_apart: bool = True
+    nbytes: int = 0
+    holds: str = "values of another type"
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -184,7 +167,7 @@ class StoredColumn(Column):
     decimal: str = "."
 
     @property
-    def kind(self) -> str | None:
+    def kind(self) -> str | None:  # type: ignore[override]
         types, stored = arrow().types, self.values.type
         if types.is_large_string(stored):
             return TEXT
@@ -195,14 +178,14 @@ class StoredColumn(Column):
         return DATE if types.is_date32(stored) else None
 
     @property
-    def tells_keys_apart(self) -> bool:
+    def tells_keys_apart(self) -> bool:  # type: ignore[override]
         """Text and whole numbers do; floats join neighbours beyond 2^53."""
         types, stored = arrow().types, self.values.type
         whole = types.is_integer(stored) or (types.is_decimal(stored) and stored.scale == 0)
         return whole or self.kind == TEXT
 
     @property
-    def holds(self) -> str:
+    def holds(self) -> str:  # type: ignore[override]
         if self.kind == DATE:
             return "dates"
         # The type of a nested value lists names that may come from cells.
@@ -210,7 +193,7 @@ class StoredColumn(Column):
         return "nested values" if types.is_nested(stored) or types.is_union(stored) else f"{stored} values"
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> int:  # type: ignore[override]
         return self.values.nbytes
 
     def __len__(self) -> int:

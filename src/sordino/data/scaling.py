@@ -73,7 +73,6 @@ class Scaling(StrEnum):
     NONE = "none"
 
     def affine(self, low: float, high: float) -> tuple[float, float]:
-        """Centre and scale for the declared bounds."""
         if self is Scaling.SYMMETRIC:
             return low / 2 + high / 2, high / 2 - low / 2
         return (low, high - low) if self is Scaling.UNIT else (0.0, 1.0)

@@ -10,30 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
+from sordino.core.spec import fields
 from sordino.core.spec.document import check_plain, parse, read_text
-from sordino.core.spec.fields import (
-    Contradiction,
-    Flag,
-    Nested,
-    Section,
-    Several,
-    Shape,
-    Spelled,
-    Whole,
-    Word,
-    as_object,
-    build,
-    join,
-    keys_of,
-    missing_key,
-    object_schema,
-    read_keys,
-)
-from sordino.core.spec.fields import Schema as JsonSchema
+from sordino.core.spec.fields import Contradiction
 from sordino.core.validate import COUNT, Checks, InputError, refuse
 from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
-from sordino.data.sources.csv_files import Dialect, written_as
+from sordino.data.sources.csv_files import CsvFile, Dialect, is_csv_path
 from sordino.data.sources.registry import existing_file
 from sordino.data.units import DeclaredUnit, DeclaredWeight
 from sordino.data.words import TextLine, Unquoted, WordList, repeats, shown_names
@@ -49,7 +32,7 @@ MOST_DECLARED = 10_000
 
 
 @dataclass(frozen=True)
-class DeclaredColumn(Section):
+class DeclaredColumn(fields.Section):
     """A named column and its declared kind."""
 
     name: Annotated[str, TextLine(blank=False)]
@@ -71,8 +54,7 @@ class Target(DeclaredColumn):
     """The named target column and its declared kind."""
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What is for features alone holds its default, classes are at least two, and the kind can be learned."""
-        for key in keys_of(type(self.kind)):
+        for key in fields.keys_of(type(self.kind)):
             value = getattr(self.kind, key.attribute)
             if key.name in self.kind.feature_keys and value != key.default:
                 yield Contradiction(key.name, "to be absent here", value, "it is for a feature")
@@ -85,7 +67,7 @@ class Target(DeclaredColumn):
 
 
 @dataclass(frozen=True)
-class DeclarationShape(Shape):
+class DeclarationShape(fields.Shape):
     """The declaration of one column: an object with its name, its kind and the keys of the kind."""
 
     section: type[DeclaredColumn]
@@ -94,18 +76,18 @@ class DeclarationShape(Shape):
         """Read a declaration; from here on a column of a list is called by its name, if it has one."""
         if isinstance(value, self.section):
             return value
-        given = as_object(path, value)
+        given = fields.as_object(path, value)
         name = given.get("name")
         above, _, _ = path.rpartition(".")
-        place = join(above, name) if above and isinstance(name, str) and name.strip() else path
+        place = fields.join(above, name) if above and isinstance(name, str) and name.strip() else path
         checks = Checks()
         if name is None:
-            checks.refused(missing_key(place, "name", "name the column"))
+            checks.refused(fields.missing_key(place, "name", "name the column"))
         else:
-            checks.attempt(TextLine(blank=False).read, join(place, "name"), name)
+            checks.attempt(TextLine(blank=False).read, fields.join(place, "name"), name)
         values = {"name": name, "kind": checks.attempt(KINDS.read, place, given)}
         checks.finish()
-        return build(self.section, place, values)
+        return fields.build(self.section, place, values)
 
     def write(self, value: DeclaredColumn) -> dict[str, object]:
         """The name, the kind, and every key that means something here."""
@@ -113,11 +95,11 @@ class DeclarationShape(Shape):
         keys = KINDS.write(value.kind).items()
         return {"name": value.name} | {key: entry for key, entry in keys if key not in absent}
 
-    def schema(self, definitions: dict[str, JsonSchema]) -> JsonSchema:
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         for word, kind in KINDS.table.items():
             if kind.__name__ not in definitions:
                 tags = {"name": TextLine(blank=False).schema(definitions), "kind": {"const": word}}
-                definitions[kind.__name__] = object_schema(kind, definitions, tags)
+                definitions[kind.__name__] = fields.object_schema(kind, definitions, tags)
         return {"oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in KINDS.table.values()]}
 
 
@@ -129,7 +111,7 @@ class ExtraColumns(StrEnum):
 
 
 @dataclass(frozen=True)
-class Schema(Section):
+class Schema(fields.Section):
     """Column kinds, bounds, categories, number of records and row-norm cap, all declared.
 
     `reads_private_data` says that bounds were taken from private rows; every certificate carries it, and theorems
@@ -160,20 +142,24 @@ class Schema(Section):
 
     description: Annotated[str, TextLine()] = field(default="", kw_only=True)
     reads_private_data: Annotated[
-        bool, Flag(), "true if anything here was taken from private rows; theorems then refuse it"
+        bool, fields.Flag(), "true if anything here was taken from private rows; theorems then refuse it"
     ] = field(default=False, kw_only=True)
-    records: Annotated[int, Whole(COUNT), "declared number of records n, or of units where unit.column is given"]
-    features: Annotated[tuple[Feature, ...], Several(DeclarationShape(Feature)), Spelled("columns")]
+    records: Annotated[int, fields.Whole(COUNT), "declared number of records n, or of units where unit.column is given"]
+    features: Annotated[tuple[Feature, ...], fields.Several(DeclarationShape(Feature)), fields.Spelled("columns")]
     target: Annotated[Target | None, DeclarationShape(Target)]
-    intercept: Annotated[bool, Flag()]
-    row_norm: Annotated[RowNorm | None, Nested(RowNorm)] = None
-    extra_columns: Annotated[str, Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
+    intercept: Annotated[bool, fields.Flag()]
+    row_norm: Annotated[RowNorm | None, fields.Nested(RowNorm)] = None
+    extra_columns: Annotated[str, fields.Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
     missing_tokens: Annotated[tuple[str, ...], WordList(least=0)] = DEFAULT_MISSING_TOKENS
     unit: Annotated[
-        DeclaredUnit | None, Nested(DeclaredUnit), "whose records belong together; absent: a record is a unit by itself"
+        DeclaredUnit | None,
+        fields.Nested(DeclaredUnit),
+        "whose records belong together; absent: a record is a unit by itself",
     ] = None
     file: Annotated[
-        Dialect | None, Nested(Dialect), "how a CSV file of the table is written; absent: detected from its header"
+        Dialect | None,
+        fields.Nested(Dialect),
+        "how a CSV file of the table is written; absent: detected from its header",
     ] = None
     charged: Annotated[
         tuple[str, ...] | None,
@@ -181,11 +167,12 @@ class Schema(Section):
         "columns whose bounds a charged look suggested; the others are public knowledge",
     ] = None
     weight: Annotated[
-        DeclaredWeight | None, Nested(DeclaredWeight), "survey weights with bounds; absent: every record counts alike"
+        DeclaredWeight | None,
+        fields.Nested(DeclaredWeight),
+        "survey weights with bounds; absent: every record counts alike",
     ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
         names = [column.name for column in self.declared_columns()]
         if repeats(names):
             given = Unquoted(f"{shown_names(repeats(names))} more than once")
@@ -253,11 +240,9 @@ class Schema(Section):
         return self._certify(ROW_NORM, self.norm_bound, f"{how}, intercept {'in' if self.intercept else 'ex'}cluded")
 
     def target_bound_certificate(self) -> Certificate:
-        """An upper bound on the magnitude of every encoded target."""
         return self._certify_target(TARGET_BOUND, self.declared_target().kind.bound)
 
     def target_width_certificate(self) -> Certificate:
-        """An upper bound on the distance of any two encoded targets."""
         return self._certify_target(TARGET_WIDTH, self.declared_target().kind.width)
 
     def with_target(self, target: Target | None) -> "Schema":
@@ -274,7 +259,6 @@ class Schema(Section):
 
     @property
     def unit_column(self) -> str | None:
-        """The column that identifies the unit, if one does."""
         return None if self.unit is None else self.unit.column
 
     @property
@@ -289,9 +273,9 @@ class Schema(Section):
         weight = () if self.weight is None else (self.weight.column,)
         return (*dict.fromkeys(named), *unit, *weight)
 
-    def source(self, given: object) -> Any:
+    def source(self, given: Any) -> Any:
         """A table as it was given, or the CSV file as the schema says that it is written."""
-        return given if self.file is None else written_as(given, self.file)
+        return CsvFile(given, self.file) if self.file is not None and is_csv_path(given) else given
 
     def _block_norms(self) -> list[float]:
         return [feature.kind.block_norm for feature in self.features]
@@ -309,7 +293,6 @@ class Schema(Section):
         return self._certify(constant, value, "targets clipped to declared bounds")
 
     def declared_target(self) -> Target:
-        """The target, which a fit needs."""
         if self.target is None:
             raise InputError("The schema has no target. Declare it.")
         return self.target
@@ -326,16 +309,16 @@ def schema_to_dict(schema: Schema) -> dict[str, object]:
 
 def schema_from_dict(document: object) -> Schema:
     """Read the JSON form; whatever is unknown, missing or out of range is named, all of it at once."""
-    given = as_object(Schema.root, document)
+    given = fields.as_object(Schema.root, document)
     for key, expected, remedy in (
         ("format", FORMAT, "is this a schema file?"),
         ("version", VERSION, "use the version of Sordino that wrote the file"),
     ):
         if given.get(key) is None:
-            raise missing_key("", key, "is this a schema file?")
+            raise fields.missing_key("", key, "is this a schema file?")
         if isinstance(given[key], bool) or given[key] != expected:
             raise refuse(key, f"to be {expected!r}", given[key], remedy)
-    return read_keys(Schema, "", given, "format", "version")
+    return fields.read_keys(Schema, "", given, "format", "version")
 
 
 def schema_to_text(schema: Schema) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from sordino.core.bound import Relation
 from sordino.core.spec.fields import Section, keys_of, object_schema
 from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import KINDS, written
-from sordino.data.encode import cells_of, encode, encode_features, grouped_records, undeclared_columns
+from sordino.data.encode import cells_of, encode, encode_features, undeclared_columns, unit_groups
 from sordino.data.raw_columns import MISSING
 from sordino.data.schema import FORMAT, MOST_DECLARED, OPTIONAL, VERSION, DeclaredColumn, ExtraColumns, Schema
 from sordino.data.sources.csv_files import Dialect
@@ -48,15 +49,15 @@ def check(schema: Schema, table: Table | None = None, relation: Relation | None 
 
 def _schema_findings(schema: Schema) -> list[SchemaFinding]:
     length = f"Each encoded record has norm at most {schema.norm_bound:.4g}, intercept included."
-    inferred = "The schema was taken from private rows: fits, looks and theorems refuse it."
-    idle = f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}."
-    said = [
-        (True, "note", f"{length} Every further column adds noise."),
-        (schema.reads_private_data, "error", inferred),
-        (schema.target is None, "warning", "No target is declared; only prediction is possible."),
-        (schema.row_norm is not None and schema.clip_length is None, "note", idle),
-    ]
-    findings = [SchemaFinding(level, message) for holds, level, message in said if holds]
+    findings = [SchemaFinding("note", f"{length} Every further column adds noise.")]
+    if schema.reads_private_data:
+        inferred = "The schema was taken from private rows: fits, looks and theorems refuse it."
+        findings.append(SchemaFinding("error", inferred))
+    if schema.target is None:
+        findings.append(SchemaFinding("warning", "No target is declared; only prediction is possible."))
+    if schema.row_norm is not None and schema.clip_length is None:
+        idle = f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}."
+        findings.append(SchemaFinding("note", idle))
     stops: dict[str, list[str]] = {}
     for name, content in schema.can_refuse:
         stops.setdefault(content, []).append(name)
@@ -81,30 +82,27 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
     def private(level: str, message: str, column: str | None = None) -> None:
         findings.append(SchemaFinding(level, message, column, True))
 
-    unit, groups, number = schema.unit, None, table.rows
-    if unit is None or unit.column is None:
+    column, groups, number = schema.unit_column, None, table.rows
+    if column is None:
         findings += _repeating_findings(schema, table)
-    else:
-        try:
-            groups = grouped_records(schema, unit.column, unit.most_records, table)
-            number = groups.number
-        except InputError as error:
-            number = schema.records  # nobody knows it
-            private("error", str(error), unit.column)
+    try:
+        groups = unit_groups(schema, table)
+        number = table.rows if groups is None else groups.number
+    except InputError as error:
+        number = schema.records  # nobody knows it
+        private("error", str(error), column)
     # Under add-remove the number is private and stops nothing.
     level, rest = ("warning", "") if relation is Relation.ADD_REMOVE else ("error", ": under replace-one a run stops")
     if number != schema.records:
-        counted = f"{schema.records} {schema.counted} are declared and the table has {number}{rest}."
-        private(level, counted, schema.unit_column)
-    if unit is not None and groups is not None and groups.cut:
-        cut = f"{groups.cut} of {number} units have more than {unit.most_records} records, up to {groups.largest}"
-        private("warning", f"{cut}; only the first ones are used.", unit.column)
-    if unit is not None and groups is not None and groups.missing:
-        private("warning", f"{groups.missing} records have no value and count as one unit together.", unit.column)
+        private(level, f"{schema.records} {schema.counted} are declared and the table has {number}{rest}.", column)
+    if schema.unit is not None and groups is not None and groups.cut:
+        most = f"{schema.unit.most_records} records, up to {groups.largest}; only the first ones are used."
+        private("warning", f"{groups.cut} of {number} units have more than {most}", column)
+    if groups is not None and groups.missing:
+        private("warning", f"{groups.missing} records have no value and count as one unit together.", column)
     if table.rows == 0:
         private(level, "The table has no records.")
-    extra = undeclared_columns(schema, table)
-    if extra:
+    if extra := undeclared_columns(schema, table):
         refused = schema.extra_columns == ExtraColumns.REFUSE
         named = extra[0] if len(extra) == 1 else None
         rest = f"{'declare or drop' if refused else 'the run ignores'} {'it' if named else 'them'}"
@@ -125,18 +123,16 @@ def _repeating_findings(schema: Schema, table: Table) -> list[SchemaFinding]:
     """Columns whose name looks like that of a unit, and whose values repeat, where no unit is declared."""
     findings: list[SchemaFinding] = []
     for name in filter(sounds_like_an_identifier, table.names):
-        try:
+        with suppress(InputError):
             codes = key_codes(name, table.columns[name], schema.missing_tokens)
-        except InputError:
-            continue
-        _, sizes = np.unique(codes[codes != MISSING], return_counts=True)
-        if sizes.max(initial=0) > 1 and len(sizes) > 1:
-            message = (
-                f"Values repeat: up to {sizes.max()} records share one of {len(sizes)}. If the column identifies a "
-                "person, declare it as the unit. Without a unit the guarantee protects one record, and a person "
-                "with several gets weaker protection."
-            )
-            findings.append(SchemaFinding("warning", message, name, True))
+            _, sizes = np.unique(codes[codes != MISSING], return_counts=True)
+            if sizes.max(initial=0) > 1 and len(sizes) > 1:
+                message = (
+                    f"Values repeat: up to {sizes.max()} records share one of {len(sizes)}. If the column identifies a "
+                    "person, declare it as the unit. Without a unit the guarantee protects one record, and a person "
+                    "with several gets weaker protection."
+                )
+                findings.append(SchemaFinding("warning", message, name, True))
     return findings
 
 

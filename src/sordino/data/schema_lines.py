@@ -23,7 +23,7 @@ a product too. formulaic reads the formula, no row. A category in a product leav
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from sordino.core.spec.fields import join, keys_of
@@ -35,8 +35,7 @@ from sordino.data.schema import FORMAT, VERSION, ExtraColumns, Feature, Schema, 
 from sordino.data.units import sounds_like_an_identifier
 from sordino.data.words import shown_names
 
-# The keys of one column, as a schema file has them.
-Keys = dict[str, Any]
+Keys = dict[str, Any]  # as a schema file has them
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _FLAGS = ("target", "drop_first")
@@ -45,37 +44,27 @@ _SETTINGS: dict[str, Callable[[str], Any]] = {
     "intercept": lambda text: {"true": True, "false": False}[text],
     "description": str,
     # An empty cell is missing whatever else is.
-    "missing_tokens": lambda text: list(dict.fromkeys(["", *(word.strip() for word in text.split("|"))])),
+    "missing_tokens": lambda text: list(dict.fromkeys(["", *_parted(text, "|")])),
     "delimiter": lambda text: {"tab": "\t"}.get(text, text),
     "decimal": str,
     "encoding": str,
 }
-_OF_FILE = ("delimiter", "decimal", "encoding")
-_DOMAINS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Keys]], ...] = (
-    (
-        re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})"),
-        lambda found: {"kind": "number", "low": float(found[1]), "high": float(found[2])},
-    ),
-    (re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})"), lambda found: {"kind": "date", "first": found[1], "last": found[2]}),
-    (re.compile(r"unit(?:\s+of\s+(\d+))?"), lambda found: {"unit": None if found[1] is None else int(found[1])}),
-    (
-        re.compile(rf"weight\s+({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+mean\s+({_NUMBER}))?"),
-        lambda found: {"weight": {"low": float(found[1]), "high": float(found[2]), "mean": float(found[3] or 1.0)}},
-    ),
-    (re.compile(r"ignore"), lambda _: {}),
-    (
-        re.compile(r"[^<|]+(?:<[^<|]+)+"),
-        lambda found: {"kind": "ordered", "values": [word.strip() for word in found[0].split("<")]},
-    ),
-    (
-        re.compile(r"([^/|<]+)/([^/|<]+)"),
-        lambda found: {"kind": "boolean", "true_values": [found[1].strip()], "false_values": [found[2].strip()]},
-    ),
-    (
-        re.compile(r"[^|]+(?:\|[^|]+)+"),
-        lambda found: {"kind": "category", "values": [word.strip() for word in found[0].split("|")]},
-    ),
-)
+_RANGE = rf"({_NUMBER})\s*\.\.\s*({_NUMBER})"
+# What a domain may read like, and the keys that it stands for; the first that fits counts.
+_DOMAINS: dict[str, Callable[[re.Match[str]], Keys]] = {
+    _RANGE: lambda found: {"kind": "number", "low": float(found[1]), "high": float(found[2])},
+    rf"({_DAY})\s*\.\.\s*({_DAY})": lambda found: {"kind": "date", "first": found[1], "last": found[2]},
+    r"unit(?:\s+of\s+(\d+))?": lambda found: {"unit": None if found[1] is None else int(found[1])},
+    rf"weight\s+{_RANGE}(?:\s+mean\s+({_NUMBER}))?": lambda found: {
+        "weight": {"low": float(found[1]), "high": float(found[2]), "mean": float(found[3] or 1.0)}
+    },
+    r"ignore": lambda _: {},
+    r"[^<|]+(?:<[^<|]+)+": lambda found: {"kind": "ordered", "values": _parted(found[0], "<")},
+    r"([^/|<]+)/([^/|<]+)": lambda found: {
+        "kind": "boolean", "true_values": [found[1].strip()], "false_values": [found[2].strip()]
+    },
+    r"[^|]+(?:\|[^|]+)+": lambda found: {"kind": "category", "values": _parted(found[0], "|")},
+}  # fmt: skip
 SUGGESTED = {
     "number": "LOW..HIGH",
     "category": "WORD|WORD|WORD",
@@ -83,6 +72,10 @@ SUGGESTED = {
     "date": "2000-01-01..2024-12-31",
     "ordered": "LOW < MIDDLE < HIGH",
 }
+
+
+def _parted(text: str, sign: str) -> list[str]:
+    return [word.strip() for word in text.split(sign)]
 
 
 def declared_lines(text: str, names: Sequence[str] | None = None, target: str | None = None) -> Schema:
@@ -124,11 +117,10 @@ def check_line(line: str) -> None:
             KINDS.read(name, {key: value for key, value in column.items() if key != "target"})
 
 
-def _document(columns: Mapping[str, dict[str, Any]], settings: Keys, names: Iterable[str] | None) -> dict[str, object]:
-    """The JSON form of what the lines say."""
-    document: Keys = {"format": FORMAT, "version": VERSION, "intercept": True, "columns": []}
-    file = {key: settings.pop(key) for key in _OF_FILE if key in settings}
-    document |= settings | ({"file": file} if file else {})
+def _document(columns: Mapping[str, Keys], settings: Keys, names: Iterable[str] | None) -> Keys:
+    file = {key: settings.pop(key) for key in ("delimiter", "decimal", "encoding") if key in settings}
+    document = {"format": FORMAT, "version": VERSION, "intercept": True, "columns": [], **settings}
+    document |= {"file": file} if file else {}
     for name in names or columns:
         column = dict(columns[name])
         if "unit" in column:
@@ -145,7 +137,6 @@ def _document(columns: Mapping[str, dict[str, Any]], settings: Keys, names: Iter
 
 
 def _read_line(where: str, line: str, names: tuple[str, ...], columns: dict[str, Keys], settings: Keys) -> None:
-    """Add what one line says to the columns, or to the settings of the whole."""
     setting = re.fullmatch(r"(\w+)\s*=\s*(.+)", line)
     if setting and setting[1] in _SETTINGS:
         try:
@@ -167,17 +158,14 @@ def _read_line(where: str, line: str, names: tuple[str, ...], columns: dict[str,
     columns[name] = _domain(where, name, rest[1:].strip())
 
 
-def _domain(where: str, name: str, text: str) -> dict[str, object]:
+def _domain(where: str, name: str, text: str) -> Keys:
     options = re.search(r"\s*\[([^\[\]]*)\]$", text)
     domain = (text if options is None else text[: options.start()]).strip()
-    for pattern, made in _DOMAINS:
-        found = pattern.fullmatch(domain)
-        if found is not None:
-            column = made(found)
-            break
-    else:
+    readings = ((made, re.fullmatch(pattern, domain)) for pattern, made in _DOMAINS.items())
+    column = next((made(found) for made, found in readings if found is not None), None)
+    if column is None:
         points = re.sub(r"(?<=\d),(?=\d)", ".", domain)
-        if points != domain and _DOMAINS[0][0].fullmatch(points):
+        if points != domain and re.fullmatch(_RANGE, points):
             raise InputError(
                 f"Expected a decimal point in the bounds of {name!r} in {where}, got {domain[:60]!r}; write "
                 f"'{name}: {points}', whatever mark the file has."
@@ -223,15 +211,13 @@ def mistakes_by_column(error: InputError, document: Any) -> list[tuple[str | Non
     }
     found: dict[str | None, list[str]] = {}
     target = document.get("target") if isinstance(document, dict) else None
-    for one in error.errors if isinstance(error, Mistakes) else (error,):
-        text = str(one)
+    for text in map(str, error.errors if isinstance(error, Mistakes) else (error,)):
         called = ((name, join("columns", name)) for name in columns)
         place = next((name for name, path in called if f"{path}." in text or f"{path} " in text), None)
         if place is None and text.startswith(("Expected target", "target.")) and isinstance(target, dict):
             place = str(target.get("name"))
-        if text.startswith("records is missing"):
-            text = "The number of records is missing. Write as a line: records = 600."
-        found.setdefault(place, []).append(text)
+        nameless = "The number of records is missing. Write as a line: records = 600."
+        found.setdefault(place, []).append(nameless if text.startswith("records is missing") else text)
     return [
         (place, _gathered(place, columns[place], texts)) if place in columns else (place, " ".join(texts))
         for place, texts in found.items()
@@ -304,9 +290,8 @@ def _features(known: Mapping[str, ColumnKind], term: tuple[str, ...]) -> list[Fe
         if not words:
             raise InputError(f"The product {name!r} needs at least two words.")
         factors.append([Factor(column=name, kind=kind, word=word) for word in words])
-    named = ((part, part.word) for one in factors for part in one)
-    called = {part: part.column if word is None else f"{part.column}={word}" for part, word in named}
-    return [Feature(":".join(called[part] for part in parts), Interaction(parts)) for parts in product(*factors)]
+    called = {part: part.column if part.word is None else f"{part.column}={part.word}" for part in chain(*factors)}
+    return [Feature(":".join(map(called.__getitem__, parts)), Interaction(parts)) for parts in product(*factors)]
 
 
 def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
@@ -317,8 +302,8 @@ def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         raise InputError("Formulas need the package formulaic. Install sordino[formula].") from None
     if not isinstance(formula, str) or formula.count("~") != 1:
         raise InputError(f"Expected a formula with one tilde, got {str(formula)[:60]!r}; write 'target ~ a + b'.")
+    read: Any = Formula
     try:
-        read: Any = Formula
         parsed = read(formula)
         sides = [list(side) for side in (parsed.lhs, parsed.rhs)]
     except Exception as error:  # formulaic has many kinds of its own
@@ -326,18 +311,11 @@ def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         raise InputError(f"Expected a formula that can be read, got {formula[:60]!r}: {words}.") from None
     if not any(str(term) == "1" for term in sides[1]):
         raise InputError("A formula needs its intercept. Remove '0' and '-1'.")
-    found = []
-    for side in sides:
-        terms = []
-        for term in side:
-            if str(term) == "1":
-                continue
-            odd = [factor.expr for factor in term.factors if factor.eval_method.value != "lookup"]
-            if odd:
-                raise InputError(
-                    f"Expected names of declared columns in the formula, got {shown_names(odd)}; transform columns by "
-                    "public rules before, and declare the result."
-                )
-            terms.append(tuple(factor.expr for factor in term.factors))
-        found.append(terms)
-    return found[0], found[1]
+    left, right = ([term.factors for term in side if str(term) != "1"] for side in sides)
+    for factors in (*left, *right):
+        if odd := [factor.expr for factor in factors if factor.eval_method.value != "lookup"]:
+            raise InputError(
+                f"Expected names of declared columns in the formula, got {shown_names(odd)}; transform columns by "
+                "public rules before, and declare the result."
+            )
+    return [tuple(one.expr for one in term) for term in left], [tuple(one.expr for one in term) for term in right]

@@ -54,8 +54,7 @@ class Table:
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         if not self.columns:
             raise InputError("The table has no columns. Check the file.")
-        rows = self.rows
-        uneven = [name for name, column in self.columns.items() if len(column) != rows]
+        uneven = [name for name, column in self.columns.items() if len(column) != self.rows]
         if uneven:
             raise InputError(
                 f"Expected every column to have {self.rows} rows like the first one, "
@@ -84,11 +83,7 @@ class Table:
 
     def pieces(self, most: int) -> Iterator["Table"]:
         """The same rows, at most so many at a time and at least once, without a copy of them."""
-        if self.rows <= most:
-            yield self
-            return
-        for first in range(0, self.rows, most):
-            yield self.take(slice(first, first + most))
+        return (self.take(slice(first, first + most)) for first in range(0, max(1, self.rows), most))
 
 
 def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.float64]:
@@ -109,8 +104,8 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
 
     Numbers are compared in their shortest spelling (3 and 3.0 are "3"), booleans as "true" and "false".
     """
-    whole = (one for one in words if one.lstrip("-").isdecimal())
-    large = next((one for one in whole if float(one.lstrip("-")) >= EXACT), None)
+    digits = ((word, word.lstrip("-")) for word in words)
+    large = next((word for word, text in digits if text.isdecimal() and float(text) >= EXACT), None)
     if large is not None and not column.tells_keys_apart:
         # One missing cell makes a frame's integers floats, and then none of them is a declared word.
         raise InputError(

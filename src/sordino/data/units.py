@@ -125,7 +125,6 @@ class DeclaredWeight(Section):
     mean: Annotated[float, Number(POSITIVE), "public mean of the weights, 1 where they were scaled to it"]
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The bounds have a width, and the mean lies between them."""
         if not self.low < self.high:
             yield Contradiction("high", f"above low = {self.low:g}", self.high)
         elif not self.low <= self.mean <= self.high:

@@ -64,9 +64,6 @@ class TextLine(Shape):
     def read(self, path: str, value: object) -> str:
         return clean_text(path, value) if self.blank else clean_name(path, value)
 
-    def write(self, value: str) -> str:
-        return value
-
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         return {"type": "string"} if self.blank else {"type": "string", "minLength": 1}
 
@@ -80,7 +77,6 @@ class WordList(Shape):
     def read(self, path: str, value: object) -> tuple[str, ...]:
         if not isinstance(value, list | tuple):
             raise refuse(path, "to be a list of text", value)
-        # Whole numbers are codes, spelled as such.
         value = [str(word) if type(word) is int else word for word in value]
         checks = Checks()
         for place, word in enumerate(value):

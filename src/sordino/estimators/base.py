@@ -131,7 +131,6 @@ class PrivateEstimator(BaseEstimator):
         return Sources(self.random_state)
 
     def _settings(self) -> dict[str, object]:
-        """The options of the task."""
         return {one.name: getattr(self, one.name) for one in self._task.options if hasattr(self, one.name)}
 
     def _finish(self) -> None:

@@ -7,14 +7,8 @@ from typing import Any
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of
+from sordino.estimators import linear
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.linear import (
-    PrivateCoxRegression,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivatePoissonRegression,
-    PrivateRobustRegression,
-)
 from sordino.estimators.supervised import (
     PrivateBayesianNetworkClassifier,
     PrivateBayesianNetworkRegressor,
@@ -127,11 +121,11 @@ def fit(
 
 ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
     {
-        "linear": PrivateLinearRegression,
-        "logistic": PrivateLogisticRegression,
-        "robust": PrivateRobustRegression,
-        "poisson": PrivatePoissonRegression,
-        "cox": PrivateCoxRegression,
+        "linear": linear.PrivateLinearRegression,
+        "logistic": linear.PrivateLogisticRegression,
+        "robust": linear.PrivateRobustRegression,
+        "poisson": linear.PrivatePoissonRegression,
+        "cox": linear.PrivateCoxRegression,
         "network-regressor": PrivateBayesianNetworkRegressor,
         "network-classifier": PrivateBayesianNetworkClassifier,
         "mixture": PrivateGaussianMixture,

@@ -24,16 +24,7 @@ from sordino.core.results import Result, ResultTable
 from sordino.core.validate import InputError, Interval, number, one_of, whole_number
 from sordino.data import Number, Schema
 from sordino.data.words import shown_names
-from sordino.explore.scoring import (
-    check_header,
-    class_codes,
-    losses,
-    means,
-    probabilities,
-    read_rows,
-    scored_predictor,
-    sum_plan,
-)
+from sordino.explore import scoring
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.predictor import Predictor
@@ -82,7 +73,6 @@ class Check(Result):
         return check_table([vars(one) for one in self.bands], self.about, self.level, self.release)
 
     def as_dict(self) -> dict[str, object]:
-        """For a machine."""
         return {"about": self.about, "level": self.level, "bands": [vars(one) for one in self.bands]}
 
 
@@ -129,7 +119,7 @@ def check(
         >>> round(sum(band.count for band in made.bands))
         4000
     """
-    predictor = scored_predictor(release)
+    predictor = scoring.scored_predictor(release)
     many, inside = whole_number("bands", bands, _BANDS), number("level", level, _LEVELS)
     given = [name for name, value in (("epsilon", epsilon), ("delta", delta), ("ledger", ledger)) if value is not None]
     if public and given:
@@ -138,7 +128,7 @@ def check(
         raise InputError("Private rows need epsilon and delta. Give them, or say that the rows are public.")
     edges, about = _edges(predictor, many)
     relation = Relation.ADD_REMOVE if public else Relation(one_of("relation", release.spec.relation, tuple(Relation)))
-    declaration = check_header(predictor.schema, predictor.task, relation, data)
+    declaration = scoring.check_header(predictor.schema, predictor.task, relation, data)
     unit = 1.0 if predictor.task.classifies else CUT
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
@@ -147,12 +137,12 @@ def check(
         return band_sums(places, values, rows.units, many)
 
     if public:
-        found = sums(read_rows([declaration], relation, data, RowAccess(None, None)))
+        found = sums(scoring.read_rows([declaration], relation, data, RowAccess(None, None)))
         exact = np.ldexp(found.sums.astype(np.float64), EXPONENT)
         return Check(_bands(edges, exact, 0.0, inside, unit), about, inside, None)
     query = f"a check of a release in {many} bands of its predictions: records, and how far targets are off"
     spent = {"epsilon": epsilon or 0.0, "delta": delta or 0.0}
-    plan = sum_plan(query, BAND_LENGTHS, predictor.schema, **spent, relation=relation)
+    plan = scoring.sum_plan(query, BAND_LENGTHS, predictor.schema, **spent, relation=relation)
 
     def answer(noised: Array) -> tuple[tuple[Band, ...], dict[str, Any]]:
         made = _bands(edges, noised, plan.noise.deviation, inside, unit)
@@ -185,14 +175,14 @@ def _edges(predictor: Predictor, bands: int) -> tuple[Array, str]:
 def _placed(predictor: Predictor, rows: EncodedRows, edges: Array) -> tuple[NDArray[np.intp], Array]:
     """The band of each record, and how far it is off, over the largest size that it may have."""
     if predictor.task.classifies:
-        shares, codes = probabilities(predictor, rows.X), class_codes(predictor, rows.y)
+        shares, codes = scoring.probabilities(predictor, rows.X), scoring.class_codes(predictor, rows.y)
         if shares.shape[1] == 2:
             predicted, off = shares[:, 1], codes - shares[:, 1]
         else:
             predicted = shares.max(axis=1)
             off = (codes == shares.argmax(axis=1)) - predicted
     else:
-        predicted, deviation = means(predictor, rows.X)
+        predicted, deviation = scoring.means(predictor, rows.X)
         off = (predictor.task.decoded(predictor, rows.y) - predicted) / np.maximum(deviation, 1e-12) / CUT
     places = np.searchsorted(edges, np.nan_to_num(predicted), side="right") - 1
     return np.clip(places, 0, len(edges) - 2).astype(np.intp), off
@@ -254,7 +244,6 @@ class Comparison(Result):
         return comparison_table([vars(one) for one in self.models], self.level, self.release)
 
     def as_dict(self) -> dict[str, object]:
-        """For a machine."""
         return {"level": self.level, "models": [vars(one) for one in self.models]}
 
 
@@ -303,19 +292,21 @@ def compare(
     if not 2 <= len(releases) <= _MOST_MODELS:
         raise InputError(f"Expected 2 to {_MOST_MODELS} releases to compare, got {len(releases)}.")
     inside = number("level", level, _LEVELS)
-    predictors = [scored_predictor(one) for one in releases.values()]
+    predictors = [scoring.scored_predictor(one) for one in releases.values()]
     schema = _same(dict(zip(releases, predictors, strict=True)))
     relation = next(iter(releases.values())).spec.relation
-    declarations = [check_header(one.schema, one.task, relation, data) for one in predictors]
+    declarations = [scoring.check_header(one.schema, one.task, relation, data) for one in predictors]
     models = len(predictors)
     query, lengths = (
         f"losses of {models} released models, and squares of their differences",
         cube_lengths(2 * models - 1),
     )
-    plan = sum_plan(query, lengths, schema, epsilon=epsilon, delta=delta, relation=relation)
+    plan = scoring.sum_plan(query, lengths, schema, epsilon=epsilon, delta=delta, relation=relation)
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
-        lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1)
+        lost = np.stack(
+            [scoring.losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1
+        )
         squares = (lost[:, 1:] - lost[:, :1]) ** 2
         return totals(np.concatenate([lost, squares], axis=1), tables[0].units)
 

@@ -112,7 +112,6 @@ class LookPlan:
 
     @property
     def twice(self) -> bool:
-        """Whether bounds are counted in a second round."""
         return isinstance(self.spec.algorithm, NoisedSums) and self.spec.algorithm.rounds == 2
 
     def _round(
@@ -176,16 +175,13 @@ class AskedTogether:
 
     @property
     def numbers(self) -> int:
-        """Entries of all sums."""
         return sum(one.size for one in self.questions)
 
     @property
     def exponent(self) -> int:
-        """Of the unit of the sums."""
         return EXPONENT
 
     def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
-        """What these rows add."""
         return np.concatenate([one.sums(rows) for one in self.questions]), EXPONENT
 
 

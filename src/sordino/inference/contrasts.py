@@ -54,12 +54,10 @@ class Coefficients:
 
     @cached_property
     def mean(self) -> Array:
-        """Of every coefficient."""
         return self.weights @ self.draws
 
     @cached_property
     def covariance(self) -> Array:
-        """Of all coefficients."""
         away = self.draws - self.mean
         with np.errstate(over="ignore", invalid="ignore"):
             return (away * self.weights[:, None]).T @ away
@@ -77,7 +75,6 @@ class Coefficients:
         return found
 
     def place(self, name: str) -> int:
-        """Where a coefficient is."""
         if name not in self.names:
             known = ", ".join(self.names[:_MOST_NAMES]) + (", ..." if len(self.names) > _MOST_NAMES else "")
             raise refuse("a coefficient", f"to be one of {known}", name)
@@ -231,7 +228,6 @@ class Wald:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """For a machine."""
         tested = {"names": list(self.names), "statistic": self.statistic}
         return tested | {"degrees_of_freedom": self.degrees, "p_value": self.p_value}
 

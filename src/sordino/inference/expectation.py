@@ -202,7 +202,6 @@ class Expectation(Result):
         return {line.name: value / line.unit for line in self.lines}
 
     def as_dict(self) -> dict[str, object]:
-        """For a machine."""
         made, effects = self.plan, {} if self.effect is None else self.effects(self.effect)
         answer: dict[str, object] = {
             "family": made.family,

@@ -82,7 +82,6 @@ class Margins(Result):
         return ResultTable(self.title, ((header, rows),), columns, (), self.cautions, self.remarks, (points,))
 
     def as_dict(self) -> dict[str, object]:
-        """For a machine."""
         listed = [vars(one) for one in self.margins]
         return {"title": self.title, "level": self.level, "margins": listed, "remarks": list(self.remarks)}
 
@@ -201,7 +200,6 @@ class _Setting:
         return cls(predictor, kinds, rows, (_OVER.format(rows=table.rows), *predictor.task.remarks(predictor), _WHAT))
 
     def asked(self, columns: Sequence[str] | str | None) -> list[str]:
-        """The columns that are asked about."""
         names = list(self.kinds) if columns is None else [columns] if isinstance(columns, str) else list(columns)
         strange = [name for name in names if name not in self.kinds]
         if strange or not names:
@@ -209,7 +207,6 @@ class _Setting:
         return names
 
     def values(self, name: str) -> list[Any]:
-        """What a column is set to where nothing is given."""
         kind = self.kinds[name]
         if isinstance(kind, Category | Ordered):
             return list(kind.values)
@@ -297,7 +294,6 @@ def _days(kind: Date, points: int) -> list[str]:
 
 
 def _filled(name: str, value: object, rows: int) -> Column:
-    """A column that holds one value."""
     return from_arrays({name: np.array([value] * rows)}).columns[name]
 
 
@@ -386,7 +382,6 @@ def _drawn(predictor: Predictor, draws: int, seed: int | None) -> tuple[tuple[st
 
 
 def _class_words(predictor: Predictor) -> list[str]:
-    """The classes that have coefficients, where there are several."""
     own = predictor.posterior
     if isinstance(own, CoefficientPosterior):
         return [word for word in own.outputs if word]

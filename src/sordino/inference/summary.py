@@ -31,15 +31,7 @@ from sordino.data.columns.interaction import Interaction
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step
-from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.coverage import (
-    COEFFICIENTS,
-    NOT_MEASURED,
-    cautions_of,
-    is_constant,
-    release_coverage,
-    withheld,
-)
+from sordino.ledger.release import StoredRelease, coverage
 from sordino.mechanisms.posterior.coefficients import ARRAYS, CoefficientPosterior, from_stored
 
 _SEED, _DRAWS = 20_265, 4000
@@ -88,7 +80,6 @@ class Summary(Result):
         return self.lines[names.index(name)]
 
     def as_dict(self) -> dict[str, object]:
-        """For a machine."""
         return {
             "title": self.title,
             "level": self.level,
@@ -101,7 +92,6 @@ class Summary(Result):
 
     @property
     def _cells(self) -> dict[str, list[str]]:
-        """Columns of text by their headers."""
         ratios = list(map(_ratios, self.lines))
         cells = {"": list(map(_starred, self.lines)), "estimate": [figure(one.estimate) for one in self.lines]}
         if self.tested:
@@ -176,7 +166,7 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     if known is not None:
         title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
         remarks, facts = _remarks(release, known, level), facts_of(release, known.family)
-        said = cautions_of(release)
+        said = coverage.cautions_of(release)
         return Summary(title, lines(known, level), level, words, known.ratio, True, said, remarks, facts)
     predictor = Predictor(release)
     found, words, remark = _estimates(predictor, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
@@ -218,7 +208,7 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
             f"The hazard is constant in each time bin. Bins are compared with the first, from {first:g} to {second:g}, "
             "whose hazard where all columns are 0 is exp of the intercept."
         )
-    held = release_coverage(release, COEFFICIENTS, level)
+    held = coverage.release_coverage(release, coverage.COEFFICIENTS, level)
     if held is not None:
         said.append(f"Coverage of such intervals on simulated tables: {held}.")
     return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
@@ -248,7 +238,7 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
 
 def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
     """The weighted draws of a release in the units of the table; None where the method does not know its error."""
-    if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
+    if frozenset(release.arrays) != ARRAYS or coverage.is_constant(release) or coverage.withheld(release) is not None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
     names, family, (draws, weights, parts) = law.names, law.family, map(np.asarray, (law.draws, law.weights, law.parts))
@@ -273,7 +263,7 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
     found = coefficients_if_known(release)
     if found is not None:
         return found
-    if (reason := withheld(release)) is not None:
+    if (reason := coverage.withheld(release)) is not None:
         raise InputError(f"The intervals of this release are withheld: {reason}.")
     method = release.settings.get("method")
     raise InputError(
@@ -293,7 +283,7 @@ def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], st
         if predictor.only_a_constant:
             outputs = predictor.outputs
             names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
-        words = release_coverage(release, COEFFICIENTS, level)
+        words = coverage.release_coverage(release, coverage.COEFFICIENTS, level)
         estimates = (matrix @ law.mean[: matrix.shape[1]] + constant).tolist()
         if words is not None:
             drawn = law.sample(np.random.default_rng(_SEED), _DRAWS)[:, : matrix.shape[1]]
@@ -302,7 +292,7 @@ def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], st
             found = zip(names, estimates, ends, strict=True)
             return tuple(Line(name, mean, None, *both, level=level) for name, mean, both in found), words, _UNTESTED
     rows = tuple(Line(name, mean, level=level) for name, mean in zip(names, estimates, strict=True))
-    return rows, "", _WITHHELD.format(withheld(release) or NOT_MEASURED)
+    return rows, "", _WITHHELD.format(coverage.withheld(release) or coverage.NOT_MEASURED)
 
 
 def _title(release: StoredRelease, family: str = "") -> str:

@@ -300,7 +300,6 @@ def _style(lines: int) -> str:
 
 
 def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Markup]:
-    """Axes, lines and numbered points."""
     shown = [point for line in chart.series for point in line.points if _drawable(chart, point)] or [(1.0, 1.0)]
     x = Axis.over([a for a, _ in shown], *frame.across, logarithmic=chart.log_x, whole=chart.whole_x)
     heights = [b for _, b in shown] + ([] if chart.log_y else [0.0])
@@ -334,7 +333,6 @@ def _line(chart: Chart, line: Series, kind: str, x: Axis, y: Axis) -> Markup:
 
 
 def _area(chart: Chart, x: Axis, y: Axis) -> list[Markup]:
-    """Between the two sides, over the span where both are known."""
     sides = {line.role: [point for point in line.points if _drawable(chart, point)] for line in chart.series}
     upper, lower = sides.get(CERTIFIED, []), sides.get(AUDITED, [])
     if not chart.between or len(upper) < 2 or len(lower) < 2:

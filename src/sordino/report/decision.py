@@ -135,7 +135,6 @@ def _weakest(subject: Subject) -> str:
 
 
 def _weakest_constant(subject: Subject) -> str:
-    """The constants that are known least, by name."""
     bound = subject.bound
     if bound is None or not bound.certificates:
         return ""

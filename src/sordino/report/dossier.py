@@ -90,7 +90,6 @@ def write_dossier(
 
 
 def _further(case: Case, checks: "DossierChecks", account: Account | None, release: Path) -> dict[str, bytes]:
-    """What is there only sometimes."""
     files = {}
     if checks.lower is not None:
         lower = checks.lower.as_json()

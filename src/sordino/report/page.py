@@ -113,7 +113,6 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
 
 
 def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, Any]:
-    """One release as the template shows it."""
     release, bound = subject.release, subject.bound
     shown = subject.audit if non_private or subject.audit_may_leave else None
     stays = "An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page."
@@ -171,7 +170,6 @@ def _result(release: StoredRelease) -> Result:
 
 
 def _draws(spec: Spec) -> str:
-    """How many draws the certificate pays for."""
     algorithm = spec.algorithm
     if isinstance(algorithm, NoisyGradient):
         kept = len(algorithm.kept_iterates(spec.view))

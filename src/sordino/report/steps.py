@@ -53,7 +53,6 @@ class StepCurves:
 
     @property
     def counted(self) -> str:
-        """What the numbers of steps count."""
         return "steps of the last part" if isinstance(self.spec.algorithm, Composite) else "steps"
 
     @property

@@ -25,15 +25,7 @@ from sordino.fitting.gradient_runs import NETWORK
 from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, TASKS, task_of
 from sordino.inference.summary import CHECK, COMPARISON, LOOK
 from sordino.ledger import Balance, Entry, Ledger
-from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.coverage import (
-    A_CONSTANT,
-    BOUNDED_INFLUENCE,
-    LEARNED,
-    RAREST,
-    RAREST_OVER_SIZE,
-    cautions_of,
-)
+from sordino.ledger.release import StoredRelease, coverage
 from sordino.ledger.release.document import changed_keys
 from sordino.ledger.release.folder import stored_at
 from sordino.ledger.signed_folder import broken_signature, is_signed
@@ -117,10 +109,10 @@ _SETTINGS = {
     CHECK: ("level", "about", "bands"),
     COMPARISON: ("level", "models"),
     NETWORK: ("leaves",),
-    BOUNDED_INFLUENCE: ("coefficients",),
-    A_CONSTANT: (LEARNED,),
-    **{f"{word}/{BOUNDED_INFLUENCE}": task.kept for word, task in TASKS.items()},
-    "network-classification/natural": (RAREST, RAREST_OVER_SIZE),
+    coverage.BOUNDED_INFLUENCE: ("coefficients",),
+    coverage.A_CONSTANT: (coverage.LEARNED,),
+    **{f"{word}/{coverage.BOUNDED_INFLUENCE}": task.kept for word, task in TASKS.items()},
+    "network-classification/natural": (coverage.RAREST, coverage.RAREST_OVER_SIZE),
     f"{CUSTOM}/natural": ("clip", "doubt", "changed", "share_of_noise"),
     f"{CUSTOM}/variational": ("clip", "guide"),
 }
@@ -301,13 +293,12 @@ class Subject:
 
     @property
     def discrepancy(self) -> str:
-        """All warnings in one line, or nothing."""
         return " ".join(words for _, words in self.discrepancies)
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """What a reader must know before any number, the first one first."""
-        return cautions_of(self.release)
+        return coverage.cautions_of(self.release)
 
     @property
     def reasons_not_to_leave(self) -> tuple[str, ...]:
@@ -323,7 +314,6 @@ class Subject:
 
     @property
     def may_leave(self) -> bool:
-        """Whether the release may leave."""
         return not self.reasons_not_to_leave
 
     @property

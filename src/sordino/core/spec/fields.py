@@ -399,8 +399,8 @@ class TaggedUnion(Shape):
     def word_of(self, section: Section) -> str:
         return next(word for word, member in self.table.items() if type(section) is member)
 
-    def read(self, path: str, value: Any, instead: str = "") -> Any:
-        """Read an object into the section its kind names; `instead` names other spellings for the message."""
+    def read(self, path: str, value: Any, instead: str = "", *tags: str) -> Any:
+        """Read an object into the section its kind names; `instead` names other spellings, `tags` keys beside it."""
         table = self.table
         if type(value) in table.values():
             return value
@@ -408,7 +408,7 @@ class TaggedUnion(Shape):
         word = given.get(self.tag)
         if word is None:
             raise missing_key(path, self.tag, f"give one of {', '.join(sorted(table))}")
-        return read_keys(table[validate.one_of(join(path, self.tag), word, table)], path, given, self.tag)
+        return read_keys(table[validate.one_of(join(path, self.tag), word, table)], path, given, *tags, self.tag)
 
     def write(self, value: Any) -> dict[str, Any]:
         return {self.tag: self.word_of(value), **write_keys(value)}

@@ -8,17 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec.fields import (
-    Schema,
-    Section,
-    Shape,
-    TaggedUnion,
-    as_object,
-    join,
-    keys_of,
-    missing_key,
-    read_keys,
-)
+from sordino.core.spec import fields
 from sordino.core.validate import InputError, one_of, refuse
 from sordino.data.raw_columns import Column
 from sordino.data.table import RowError, first_row
@@ -47,7 +37,6 @@ class MissingRule:
         return self.rule == "indicator"
 
     def check(self, name: str, missing: NDArray[np.bool_], domain: str = "a value", hint: str = "") -> None:
-        """Stop if the rule refuses missing values and there are some."""
         if self.rule == "refuse" and missing.any():
             raise RowError(
                 f"Expected {domain} in every row of column {name!r}, got {int(missing.sum())} cells that are missing "
@@ -63,16 +52,16 @@ INDICATOR = MissingRule("indicator")
 
 
 @dataclass(frozen=True)
-class MissingRuleShape(Shape):
+class MissingRuleShape(fields.Shape):
     """A missing rule: a word, or an object that holds the constant."""
 
-    constant: Shape
+    constant: fields.Shape
 
     def read(self, path: str, value: object) -> MissingRule:
         if isinstance(value, Mapping):
             if set(value) != {"value"} or value["value"] is None:
                 raise refuse(path, "to be 'refuse', 'indicator' or an object with the one key 'value'", value)
-            return MissingRule("value", self.constant.read(join(path, "value"), value["value"]))
+            return MissingRule("value", self.constant.read(fields.join(path, "value"), value["value"]))
         if isinstance(value, MissingRule):
             return self.read(path, {"value": value.value}) if value.rule == "value" else value
         return MissingRule(one_of(path, value, ("refuse", "indicator"), 'or an object {"value": CONSTANT}'))
@@ -80,7 +69,7 @@ class MissingRuleShape(Shape):
     def write(self, value: MissingRule) -> Any:
         return {"value": value.value} if value.rule == "value" else value.rule
 
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         properties = {"value": self.constant.schema(definitions)}
         constant = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
         return {"anyOf": [{"enum": ["refuse", "indicator"]}, constant]}
@@ -96,7 +85,7 @@ class ReadCells:
     unseen: int = 0
 
 
-class ColumnKind(Section, ABC):
+class ColumnKind(fields.Section, ABC):
     """The declared public domain of one column, its encoding as features or as a target, and the way back.
 
     A kind is a frozen value: everything it does to a record depends on the record and on the declaration only, so a
@@ -110,12 +99,17 @@ class ColumnKind(Section, ABC):
     """Whether a model can learn such a column."""
     missed: ClassVar[str] = "missing or unreadable values"
     """What its missing rule is about."""
+    words: tuple[str, ...] = ()
+    """The declared words, for kinds that have some."""
+    reads: tuple[str, ...] | None = None
+    """The columns of the table that a product is made of; None for the column of its own name."""
+    labels: tuple[str, ...] | tuple[bool, bool] | None = None
+    """What the classes of a target are called in predictions, by code; None for a number."""
+    bound: float | None = None
+    """Largest magnitude of an encoded target; None where codes are labels, not magnitudes."""
+    width: float | None = None
+    """Largest distance of two encoded targets; None where codes are labels, not magnitudes."""
     missing: MissingRule
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The declared words, for kinds that have some."""
-        return ()
 
     @property
     def can_refuse(self) -> tuple[str, ...]:
@@ -124,11 +118,6 @@ class ColumnKind(Section, ABC):
 
     def _refused_content(self) -> tuple[str, ...]:
         return ()
-
-    @property
-    def reads(self) -> tuple[str, ...] | None:
-        """The columns of the table that a product is made of; None for the column of its own name."""
-        return None
 
     def feature_names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name} is missing") if self.missing.adds_indicator else (name,)
@@ -139,23 +128,8 @@ class ColumnKind(Section, ABC):
         return 1.0
 
     @property
-    def labels(self) -> tuple[str, ...] | tuple[bool, bool] | None:
-        """What the classes of a target are called in predictions, by code; None for a number."""
-        return None
-
-    @property
     def classes(self) -> int | None:
         return None if self.labels is None else len(self.labels)
-
-    @property
-    def bound(self) -> float | None:
-        """Largest magnitude of an encoded target; None where codes are labels, not magnitudes."""
-        return None
-
-    @property
-    def width(self) -> float | None:
-        """Largest distance of two encoded targets; None where codes are labels, not magnitudes."""
-        return None
 
     @abstractmethod
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
@@ -169,7 +143,6 @@ class ColumnKind(Section, ABC):
             out[:, 1] = cells.missing
 
     def encode_target(self, cells: ReadCells) -> np.ndarray:
-        """One number per record."""
         return cells.values
 
     @abstractmethod
@@ -185,17 +158,11 @@ class ColumnKind(Section, ABC):
         """Two raw values of a target as different as the declaration allows."""
 
 
-class ColumnKinds(TaggedUnion):
+class ColumnKinds(fields.TaggedUnion):
     """The registered kinds; a declaration names its column and its kind beside the keys of the kind."""
 
-    def read(self, path: str, value: object, instead: str = "") -> Any:
-        if isinstance(value, ColumnKind):
-            return value
-        given = as_object(path, value, instead or " or a column kind")
-        if given.get(self.tag) is None:
-            raise missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
-        word = one_of(join(path, self.tag), given[self.tag], self.table)
-        return read_keys(self.table[word], path, given, "name", self.tag)
+    def read(self, path: str, value: object, instead: str = " or a column kind", *tags: str) -> Any:
+        return super().read(path, value, instead, "name", *tags)
 
     def write(self, value: ColumnKind) -> dict[str, object]:
         """The kind and all of its keys, those that hold their default too."""
@@ -218,7 +185,7 @@ def column_kind(word: str) -> Callable[[Kind], Kind]:
     return register
 
 
-def written(section: Section) -> dict[str, object]:
+def written(section: fields.Section) -> dict[str, object]:
     """Every key of a section, null where it holds nothing."""
-    values = ((key, getattr(section, key.attribute)) for key in keys_of(type(section)))
+    values = ((key, getattr(section, key.attribute)) for key in fields.keys_of(type(section)))
     return {key.name: None if value is None else key.shape.write(value) for key, value in values}

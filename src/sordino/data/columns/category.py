@@ -23,6 +23,9 @@ DEFAULT_FALSE = ("false", "False", "FALSE", "0")
 class Boolean(ColumnKind):
     """A yes-or-no column, as a target -1 and 1; a word on neither list counts as missing."""
 
+    bound: ClassVar[float] = 1.0  # type: ignore[misc]
+    width: ClassVar[float] = 2.0  # type: ignore[misc]
+
     true_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_TRUE
     false_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_FALSE
     missing: Annotated[MissingRule, MissingRuleShape(Flag())] = REFUSE
@@ -33,23 +36,14 @@ class Boolean(ColumnKind):
             yield Contradiction("true_values", "and false_values to differ", both)
 
     @property
-    def labels(self) -> tuple[bool, bool] | tuple[str, str]:
+    def labels(self) -> tuple[bool, bool] | tuple[str, str]:  # type: ignore[override]
         """The first declared word for false and the one for true, or booleans by default."""
-        if (self.true_values, self.false_values) == (DEFAULT_TRUE, DEFAULT_FALSE):
-            return False, True
-        return self.false_values[0], self.true_values[0]
+        default = (self.true_values, self.false_values) == (DEFAULT_TRUE, DEFAULT_FALSE)
+        return (False, True) if default else (self.false_values[0], self.true_values[0])
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.true_values + self.false_values
-
-    @property
-    def bound(self) -> float | None:
-        return 1.0
-
-    @property
-    def width(self) -> float | None:
-        return 2.0
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         codes = as_codes(column, name, self.words, tokens)
@@ -99,14 +93,13 @@ class Category(ColumnKind):
     missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A constant for missing values is one of the list, and something is left to encode."""
         if self.missing.rule == "value" and self.missing.value not in self.values:
             yield Contradiction("missing.value", "to be one of the declared values", self.missing.value)
         if not self.feature_names("x"):
             yield Contradiction("drop_first", "to leave something to encode", True, "there is only one value")
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.values
 
     def _refused_content(self) -> tuple[str, ...]:
@@ -119,7 +112,7 @@ class Category(ColumnKind):
         return (*(f"{name}={value}" for value in kept), *other, *indicator)
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.values + ((OTHER,) if self.unseen == Unseen.OTHER else ())
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
@@ -127,12 +120,9 @@ class Category(ColumnKind):
         missing, unseen = codes == MISSING, codes == UNSEEN
         self.missing.check(name, missing, "a word")
         if self.unseen == Unseen.REFUSE and unseen.any():
-            raise RowError(
-                f"Expected only declared categories in column {name!r}, got {int(unseen.sum())} others (the first in "
-                "row ",
-                first_row(unseen),
-                "); add them to its values or declare unseen as 'other'.",
-            )
+            got = f"{int(unseen.sum())} others (the first in row "
+            before = f"Expected only declared categories in column {name!r}, got {got}"
+            raise RowError(before, first_row(unseen), "); add them to its values or declare unseen as 'other'.")
         if isinstance(self.missing.value, str):
             codes[missing] = self.values.index(self.missing.value)
         codes[unseen] = len(self.values)

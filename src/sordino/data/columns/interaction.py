@@ -21,7 +21,6 @@ from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, Mi
 from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Measurement
 from sordino.data.raw_columns import Column, Indices
-from sordino.data.scaling import SYMMETRIC
 from sordino.data.table import as_codes
 from sordino.data.words import TextLine
 
@@ -47,7 +46,6 @@ class Factor(Section):
     word: Annotated[str | None, TextLine(), "of a column of words: the one that is 1"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A word of a column of words, none of a number, and no product of products."""
         words = self.kind.values if isinstance(self.kind, Category) else ()
         if isinstance(self.kind, Interaction):
             yield Contradiction("kind", "to be no product itself", self.kind.word)
@@ -90,14 +88,11 @@ class ProductColumns(Column):
 class Interaction(Measurement):
     """A product of two or three declared columns, for features only."""
 
-    as_target: ClassVar[bool] = False
-    scaling: ClassVar[str] = SYMMETRIC  # type: ignore[misc]
     missing: ClassVar[MissingRule] = REFUSE  # type: ignore[misc]
 
     of: Annotated[tuple[Factor, ...], Several(Nested(Factor), _PARTS), "the columns that are multiplied"]
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Two columns or more, all different, and a width that survives."""
         names = [part.column for part in self.of]
         if len(names) < 2 or len(set(names)) < len(names):
             yield Contradiction("of", "to name two or three different columns", names)
@@ -109,7 +104,7 @@ class Interaction(Measurement):
         return ()
 
     @property
-    def reads(self) -> tuple[str, ...]:
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(part.column for part in self.of)
 
     @property

@@ -40,9 +40,10 @@ class OutOfRange(StrEnum):
 class Measurement(ColumnKind):
     """A kind whose values are numbers between two public ends, scaled by public constants."""
 
+    as_target: ClassVar[bool] = False
     low: float
     high: float
-    scaling: str
+    scaling: str = SYMMETRIC
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -58,13 +59,12 @@ class Measurement(ColumnKind):
         return max(self.bound, 1.0) if self.missing.adds_indicator else self.bound
 
     @property
-    def bound(self) -> float:
+    def bound(self) -> float:  # type: ignore[override]
         """The largest encoded magnitude, rounded up to a single-precision number so that it holds there too."""
         return float32_up(max(map(abs, self.limits)))
 
     @property
-    def width(self) -> float:
-        """Largest distance of two encoded values, also after a cast to single precision."""
+    def width(self) -> float:  # type: ignore[override]
         low, high = self.limits
         return add_up(float32_up(high), float32_up(-low))
 
@@ -75,7 +75,6 @@ class Measurement(ColumnKind):
 
     @property
     def fill(self) -> float | None:
-        """The number that stands for a missing value, if a constant is declared."""
         return None if self.missing.value is None else float(self.missing.value)
 
     @property
@@ -131,6 +130,8 @@ class Measurement(ColumnKind):
 class Number(Measurement):
     """A measurement in [low, high]; values outside are clipped and counted, or refused if so declared."""
 
+    as_target: ClassVar[bool] = True
+
     low: Annotated[float, _RAW, "public lower bound"]
     high: Annotated[float, _RAW, "public upper bound, above low"]
     scaling: Annotated[str, Word(tuple(Scaling))] = SYMMETRIC
@@ -138,7 +139,6 @@ class Number(Measurement):
     out_of_range: Annotated[str, Word(tuple(OutOfRange)), "clip and count, or stop"] = OutOfRange.CLIP
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The bounds have a width that survives the scaling, and a constant for missing values lies between them."""
         if not self.low < self.high:
             yield Contradiction("high", f"to be above low = {self.low:g}", self.high, "leave out a constant column")
             return
@@ -175,14 +175,10 @@ class Number(Measurement):
 class Ordered(Measurement):
     """A word from a list in an order, as even steps from -1 to 1, for features; any other word counts as missing."""
 
-    as_target: ClassVar[bool] = False
-    scaling: ClassVar[str] = SYMMETRIC  # type: ignore[misc]
-
     values: Annotated[tuple[str, ...], WordList(least=2), "the words, the lowest first"]
     missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A constant for missing values is one of the list."""
         if self.missing.rule == "value" and self.missing.value not in self.values:
             yield Contradiction("missing.value", "to be one of the declared values", self.missing.value)
 
@@ -203,7 +199,7 @@ class Ordered(Measurement):
         return None if self.missing.value is None else float(self.values.index(str(self.missing.value)))
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.values
 
     @property
@@ -227,7 +223,6 @@ class DatePart(StrEnum):
     WEEKDAY = "weekday"
 
 
-_ISO = "%Y-%m-%d"
 _ONE_MORE = {
     DatePart.DAYS: "a day, counted from 1970-01-01",
     DatePart.YEAR: "a year",
@@ -257,17 +252,13 @@ class Day(TextLine):
 class Date(Measurement):
     """A date between two others, as days or as one of its parts, for features only; dates outside are clipped."""
 
-    as_target: ClassVar[bool] = False
-    scaling: ClassVar[str] = SYMMETRIC  # type: ignore[misc]
-
     first: Annotated[str, Day(), "public first date"]
     last: Annotated[str, Day(), "public last date, after the first"]
     part: Annotated[str, Word(tuple(DatePart)), "days, or the number of year, month or day of the week"] = DatePart.DAYS
-    format: Annotated[str, TextLine(blank=False), "how text spells a date, such as %d.%m.%Y"] = _ISO
+    format: Annotated[str, TextLine(blank=False), "how text spells a date, such as %d.%m.%Y"] = "%Y-%m-%d"
     missing: Annotated[MissingRule, MissingRuleShape(Day())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The dates have a width, and a constant for missing values lies between them."""
         if not self.first < self.last:
             yield Contradiction("last", f"to be after first = {self.first}", self.last)
             return
@@ -301,17 +292,13 @@ class Date(Measurement):
         return float(self._parts(np.array([day], "datetime64[D]").astype(np.int64))[0])
 
     def _parts(self, days: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The part of days since 1970."""
-        dates = days.astype("datetime64[D]")
         if self.part == DatePart.YEAR:
-            numbers = dates.astype("datetime64[Y]").astype(np.int64) + 1970
+            days = days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
         elif self.part == DatePart.MONTH:
-            numbers = dates.astype("datetime64[M]").astype(np.int64) % 12 + 1
+            days = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1
         elif self.part == DatePart.WEEKDAY:
-            numbers = (days + 3) % 7 + 1  # the first day of 1970 was a Thursday
-        else:
-            numbers = days
-        return numbers.astype(np.float64)
+            days = (days + 3) % 7 + 1  # the first day of 1970 was a Thursday
+        return days.astype(np.float64)
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         ends = np.array([self.first, self.last], "datetime64[D]").astype(np.int64)

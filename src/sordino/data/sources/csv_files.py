@@ -20,15 +20,7 @@ from typing import Annotated, Any
 from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import arrow, parsed_number, stored
-from sordino.data.sources.registry import (
-    FilePart,
-    check_expansion,
-    existing_file,
-    is_path_ending,
-    joined,
-    register_source,
-    unique_names,
-)
+from sordino.data.sources import registry
 from sordino.data.table import Table, native_file
 from sordino.data.words import TextLine
 
@@ -60,7 +52,6 @@ class Dialect(Section):
         return f"delimiter {mark}, decimal {decimal}, encoding {self.encoding or 'UTF-8 or by its mark'}"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """One character that is no quote, an encoding that there is, and marks that differ."""
         mark = self.delimiter
         if mark is not None and (len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0'):
             yield Contradiction("delimiter", "to be one ASCII character", mark, "try ',' or ';'")
@@ -101,7 +92,7 @@ class CsvFile:
         paths = sorted(glob(str(self.path))) if family else [self.path]
         if not paths:
             raise InputError(f"No file matches {str(self.path)!r}. Check the pattern.")
-        return tuple(map(existing_file, paths))
+        return tuple(map(registry.existing_file, paths))
 
     def names(self) -> tuple[str, ...]:
         """The column names; all files of a family have the same."""
@@ -125,18 +116,18 @@ class CsvFile:
 
 
 @dataclass(frozen=True)
-class CsvPart(FilePart):
+class CsvPart(registry.FilePart):
     """One CSV file, a block at a time where it is plain UTF-8, and whole where it has to be unpacked or decoded."""
 
     dialect: Dialect
 
     def names(self) -> tuple[str, ...]:
-        return _header(existing_file(self.path), self.dialect).names
+        return _header(registry.existing_file(self.path), self.dialect).names
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        header = _header(existing_file(self.path), self.dialect)
+        header = _header(registry.existing_file(self.path), self.dialect)
         if not header.more:
-            yield joined([], columns)
+            yield registry.joined([], columns)
             return
         pa, text = arrow(), _checked_text(header)
         try:
@@ -175,9 +166,9 @@ def _header(file: Path, dialect: Dialect) -> _Header:
     if not names:
         raise InputError(f"The first line of {str(file)!r} is blank. Add a header with column names.")
     if all(parsed_number(name.strip()) is not None for name in names):
-        numbers = "has only numbers, like a record. Add a header with column names."
-        raise InputError(f"The first line of {str(file)!r} {numbers}")
-    return _Header(file, unique_names(names), delimiter, encoding, packed, more)
+        remedy = "Add a header with column names."
+        raise InputError(f"The first line of {str(file)!r} has only numbers, like a record. {remedy}")
+    return _Header(file, registry.unique_names(names), delimiter, encoding, packed, more)
 
 
 def _first_line(file: Path, packed: str | None, declared: str | None) -> tuple[str, str, bool]:
@@ -195,14 +186,14 @@ def _first_line(file: Path, packed: str | None, declared: str | None) -> tuple[s
                 text += line
             more = lines.read(1) != ""
     except UnicodeError:
-        raise _other_bytes(file, encoding) from None
+        raise OtherBytes(file, encoding) from None
     except (OSError, arrow().ArrowException):
-        raise_alone(_unpackable(file))
+        raise_alone(InputError(f"The compressed file {str(file)!r} is damaged."))
     if len(text) >= _BLOCK_BYTES:
         raise InputError(f"The header of {str(file)!r} is longer than {_BLOCK_BYTES} characters.")
     # What could not be decoded, or two bytes for each character and no mark that says so.
     if "\ufffd" in text or "\0" in text:
-        raise _other_bytes(file, encoding)
+        raise OtherBytes(file, encoding)
     return text, encoding, more
 
 
@@ -261,14 +252,13 @@ def _checked_text(header: _Header) -> Any:
 
 
 def _unpacked(header: _Header) -> bytes:
-    """The whole text in memory, unpacked and decoded."""
     pieces, size, stored = [], 0, header.file.stat().st_size
     try:
         with _opened(header.file, header.packed) as stream:
             while piece := bytes(stream.read(_BLOCK_BYTES)):
                 pieces.append(piece)
                 size += len(piece)
-                check_expansion(repr(str(header.file)), size, stored)
+                registry.check_expansion(repr(str(header.file)), size, stored)
         text = b"".join(pieces)
         if header.encoding in ("utf-8", "utf-8-sig"):
             return text
@@ -276,7 +266,7 @@ def _unpacked(header: _Header) -> bytes:
     except MemoryError:
         raise_alone(InputError(f"The rows of {str(header.file)!r} do not fit into memory. Split the file."))
     except (OSError, arrow().ArrowException):
-        raise_alone(_unpackable(header.file))
+        raise_alone(InputError(f"The compressed file {str(header.file)!r} is damaged."))
 
 
 def _check_quotes(header: _Header, text: object) -> None:
@@ -298,25 +288,19 @@ def _complaint(error: Exception) -> str:
     if uneven is None:
         return "a file that does not parse; look for an open quote, or a row longer than 16 MiB"
     row, expected, got = uneven.groups()
-    # Arrow counts the header as a line.
-    where = "one row" if row is None else f"row {int(row) - 1}"
+    where = "one row" if row is None else f"row {int(row) - 1}"  # Arrow counts the header as a line
     return f"{where} with {got} cells where the header has {expected}; quote cells that hold the delimiter"
 
 
 class OtherBytes(InputError):
     """A file that is written in another encoding than the one it was read with."""
 
-
-def _other_bytes(file: Path, encoding: str) -> OtherBytes:
-    word = "UTF-8" if encoding.startswith("utf-8") else encoding
-    return OtherBytes(
-        f"{str(file)!r} is not {word} text. Save the file as UTF-8, or give its encoding, such as `schema "
-        "new --encoding windows-1252` for a file that Excel wrote in Western Europe."
-    )
-
-
-def _unpackable(file: Path) -> InputError:
-    return InputError(f"The compressed file {str(file)!r} is damaged.")
+    def __init__(self, file: Path, encoding: str) -> None:
+        super().__init__(
+            f"{str(file)!r} is not {'UTF-8' if encoding.startswith('utf-8') else encoding} text. Save the file as "
+            "UTF-8, or give its encoding, such as `schema new --encoding windows-1252` for a file that Excel wrote in "
+            "Western Europe."
+        )
 
 
 def _is_encoding(word: str) -> bool:
@@ -328,7 +312,7 @@ def _is_encoding(word: str) -> bool:
 
 
 # Paths, or patterns of paths, of CSV files, compressed or not.
-is_csv_path = is_path_ending(*_ENDINGS, packed=_PACKED_ENDINGS)
+is_csv_path = registry.is_path_ending(*_ENDINGS, packed=_PACKED_ENDINGS)
 
 
 def existing_table(path: str | Path) -> None:
@@ -336,15 +320,10 @@ def existing_table(path: str | Path) -> None:
     if is_csv_path(path):
         CsvFile(path).files()
     elif not (os.path.isdir(path) or has_magic(str(path)) or "#" in str(path)):
-        existing_file(path)
+        registry.existing_file(path)
 
 
-def written_as(source: Any, dialect: Dialect | None) -> Any:
-    """The same source with a declared dialect, if it is a CSV path."""
-    return CsvFile(source, dialect) if dialect is not None and is_csv_path(source) else source
-
-
-register_source(
+registry.register_source(
     "a path ending in .csv, or a CsvFile",
     is_csv_path,
     lambda source: (source if isinstance(source, CsvFile) else CsvFile(source)).parts(),

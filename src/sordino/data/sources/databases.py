@@ -7,7 +7,7 @@ variables of this process, in one SELECT, and cannot change any of that. The pac
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -72,7 +72,6 @@ class DatabaseTable(TablePart):
         """The Arrow batches that answer a query, while the connection is open."""
 
     def _chosen(self, columns: str) -> str:
-        """The query with these columns only."""
         return f"SELECT {columns} FROM (\n{as_query(self.query)}\n) AS asked"
 
     def _schema(self) -> Any:
@@ -107,19 +106,17 @@ class DuckDBTable(DatabaseTable):
         duckdb = needed("duckdb", "duckdb")
         if not Path(self.database).is_file():
             raise InputError(f"Expected a DuckDB file, got {self.database!r}, where none is; check the path.")
-        connection, reader, kind = None, None, "query of another kind"
-        try:
-            connection = connected(self.database)
-            statements = connection.extract_statements(query)
-            if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
-                reader = connection.sql(statements[0]).to_arrow_reader(ROWS_AT_ONCE)
-        except duckdb.Error as error:  # may quote what the query says
-            kind = type(error).__name__
-        if connection is not None and reader is None:
-            connection.close()  # else the file could not be opened again
-        if connection is None or reader is None:
-            raise_alone(InputError(f"DuckDB cannot answer this from {self.name} alone ({kind}). Write one SELECT."))
-        with connection:
+        reader, kind = None, "query of another kind"
+        with ExitStack() as stack:  # left open, the connection would keep others from the file
+            try:
+                connection = stack.enter_context(connected(self.database))
+                statements = connection.extract_statements(query)
+                if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
+                    reader = connection.sql(statements[0]).to_arrow_reader(ROWS_AT_ONCE)
+            except duckdb.Error as error:  # may quote what the query says
+                kind = type(error).__name__
+            if reader is None:
+                raise_alone(InputError(f"DuckDB cannot answer this from {self.name} alone ({kind}). Write one SELECT."))
             yield reader
 
 
@@ -137,23 +134,17 @@ class PostgreSQLTable(DatabaseTable):
     @contextmanager
     def _reader(self, query: str) -> Iterator[Any]:
         driver = needed("adbc_driver_postgresql.dbapi", "postgresql")
-        connection = None
-        try:
-            connection = driver.connect(self.uri)
-            cursor = connection.cursor()
-            cursor.execute(query)
-            reader = cursor.fetch_record_batch()
-        except Exception as error:  # may quote the address and the query
-            if connection is not None:
-                connection.close()
-            kind = type(error).__name__
-            words = f"PostgreSQL cannot answer this query ({kind}). Check the address, the rights and the query."
-            raise_alone(InputError(words))
-        try:
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(closing(driver.connect(self.uri)))
+                cursor = stack.enter_context(closing(connection.cursor()))
+                cursor.execute(query)
+                reader = cursor.fetch_record_batch()
+            except Exception as error:  # may quote the address and the query
+                kind = type(error).__name__
+                words = f"PostgreSQL cannot answer this query ({kind}). Check the address, the rights and the query."
+                raise_alone(InputError(words))
             yield reader
-        finally:
-            cursor.close()
-            connection.close()
 
 
 def _is_duckdb(source: object) -> bool:

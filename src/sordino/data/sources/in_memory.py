@@ -11,32 +11,14 @@ from typing import Any
 import numpy as np
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.raw_columns import (
-    Column,
-    ObjectColumn,
-    StoredColumn,
-    arrow,
-    numpy_values,
-    stored,
-    text_array,
-    without_dictionary,
-)
-from sordino.data.sources.registry import (
-    ROWS_AT_ONCE,
-    HeldPart,
-    TablePart,
-    check_expansion,
-    is_instance_named,
-    read_without_quoting,
-    register_source,
-    unique_names,
-)
+from sordino.data import raw_columns
+from sordino.data.sources import registry
 from sordino.data.table import Table
 
-is_pandas = is_instance_named("pandas", "DataFrame")
-_is_series = is_instance_named("pandas", "Series", "Index")
+is_pandas = registry.is_instance_named("pandas", "DataFrame")
+_is_series = registry.is_instance_named("pandas", "Series", "Index")
 # Spark's frames export themselves too, but they lie on a cluster.
-is_spark = is_instance_named("pyspark", "DataFrame")
+is_spark = registry.is_instance_named("pyspark", "DataFrame")
 
 
 def is_arrow(source: object) -> bool:
@@ -48,17 +30,17 @@ def is_arrow(source: object) -> bool:
 
 def from_arrow(table: Any, only: Collection[str] | None = None) -> Table:
     """Turn a `pyarrow.Table` or `RecordBatch`, or any frame with an Arrow C stream, into a `Table`."""
-    pa = arrow()
+    pa = raw_columns.arrow()
     exported = table if isinstance(table, pa.Table | pa.RecordBatch) else _exported(pa.table, table)
-    names = unique_names(exported.schema.names)
+    names = registry.unique_names(exported.schema.names)
     columns = {name: exported.column(place) for place, name in enumerate(names) if only is None or name in only}
-    check_expansion("the columns of text", sum(map(_text_bytes, columns.values())), exported.nbytes)
-    return Table({name: stored(column) for name, column in columns.items()})
+    registry.check_expansion("the columns of text", sum(map(_text_bytes, columns.values())), exported.nbytes)
+    return Table({name: raw_columns.stored(column) for name, column in columns.items()})
 
 
 def arrow_schema(table: Any) -> Any:
     """The `pyarrow.Schema` of such a table: names and types, without a row."""
-    pa = arrow()
+    pa = raw_columns.arrow()
     if isinstance(table, pa.Table | pa.RecordBatch):
         return table.schema
     return _exported(pa.RecordBatchReader.from_stream, table).schema
@@ -73,13 +55,13 @@ def _exported(take: Callable[[Any], Any], table: object) -> Any:
 
 def _text_bytes(array: Any) -> int:
     """What words take that are stored once and named often, when every place holds its own."""
-    pa, compute = arrow(), arrow("compute")
+    pa, compute = raw_columns.arrow(), raw_columns.arrow("compute")
     if isinstance(array, pa.ChunkedArray):
         return sum(map(_text_bytes, array.chunks))
     if pa.types.is_string_view(array.type) and len(array):  # 16 bytes for each, the first four of which are the length
         lengths = np.frombuffer(array.buffers()[1], np.int32, 4 * len(array), 16 * array.offset)[::4]
-        return int(lengths[numpy_values(array.is_valid())].sum(dtype=np.int64))
-    words = without_dictionary(array.dictionary) if pa.types.is_dictionary(array.type) else None
+        return int(lengths[raw_columns.numpy_values(array.is_valid())].sum(dtype=np.int64))
+    words = raw_columns.without_dictionary(array.dictionary) if pa.types.is_dictionary(array.type) else None
     if words is None or words.type not in (pa.large_string(), pa.binary(), pa.large_binary()):
         return 0
     return compute.sum(compute.binary_length(words).take(array.indices)).as_py() or 0
@@ -87,66 +69,67 @@ def _text_bytes(array: Any) -> int:
 
 def from_pandas(frame: Any, only: Collection[str] | None = None) -> Table:
     """Turn a `pandas.DataFrame` into a `Table`; the index is not a column, NaN and None are missing."""
-    places = enumerate(unique_names(frame.columns))
+    places = enumerate(registry.unique_names(frame.columns))
     return Table({name: _pandas_column(frame.iloc[:, at]) for at, name in places if only is None or name in only})
 
 
-def _pandas_column(series: Any) -> Column:
+def _pandas_column(series: Any) -> raw_columns.Column:
     """A column by its dtype; pandas' own types say their Arrow type, and categories that of their words."""
     words = getattr(series.dtype, "categories", series)
     if isinstance(series.dtype, np.dtype) and series.dtype.kind != "M":
         return _array_column(np.asarray(series))
     if words.dtype == object:
-        return ObjectColumn.of(np.asarray(series, dtype=object))
+        return raw_columns.ObjectColumn.of(np.asarray(series, dtype=object))
     try:
-        return stored(arrow().array(series, from_pandas=True))
+        return raw_columns.stored(raw_columns.arrow().array(series, from_pandas=True))
     except Exception:  # a type without an Arrow type, or text that is no UTF-8
         return _array_column(np.asarray(series))
 
 
-def _array_column(values: np.ndarray) -> Column:
-    """A column by the dtype of a NumPy array."""
+def _array_column(values: np.ndarray) -> raw_columns.Column:
     kind = values.dtype.kind
     if kind in "OT":
-        return ObjectColumn.of(values)
+        return raw_columns.ObjectColumn.of(values)
     if kind == "U":
-        return StoredColumn(text_array(values.tolist()))
+        return raw_columns.StoredColumn(raw_columns.text_array(values.tolist()))
     if kind in "fM":
         values = values.astype(np.float64 if kind == "f" else "datetime64[D]", copy=False)
     try:
-        return stored(arrow().array(values.astype(values.dtype.newbyteorder("="), copy=False)))
-    except arrow().ArrowException:
+        return raw_columns.stored(raw_columns.arrow().array(values.astype(values.dtype.newbyteorder("="), copy=False)))
+    except raw_columns.arrow().ArrowException:
         raise_alone(InputError(f"No column can hold {values.dtype} values. Convert them."))
 
 
 def from_arrays(arrays: Mapping[str, Any], only: Collection[str] | None = None) -> Table:
     """Turn named one-dimensional arrays or lists into a `Table`; NaN and None are missing."""
-    return Table({name: _column(name, arrays[name]) for name in unique_names(arrays) if only is None or name in only})
+    return Table(
+        {name: _column(name, arrays[name]) for name in registry.unique_names(arrays) if only is None or name in only}
+    )
 
 
 def from_matrix(matrix: object, names: Sequence[str]) -> Table:
     """Turn a two-dimensional array, or a list of rows, and one name per column into a `Table`."""
-    checked = unique_names(names)
+    checked = registry.unique_names(names)
     rows = [tuple(row) for row in matrix] if isinstance(matrix, Sequence) else np.asarray(matrix)
     widths = {rows.shape[1:]} if isinstance(rows, np.ndarray) else {(len(row),) for row in rows}
     if widths - {(len(names),)}:
         raise InputError(f"Every row needs a cell for each of the {len(names)} names.")
     if isinstance(rows, np.ndarray):
         return Table({name: _array_column(rows[:, index]) for index, name in enumerate(checked)})
-    return Table({name: ObjectColumn.of(row[index] for row in rows) for index, name in enumerate(checked)})
+    return Table({name: raw_columns.ObjectColumn.of(row[index] for row in rows) for index, name in enumerate(checked)})
 
 
-def _column(name: str, given: object) -> Column:
+def _column(name: str, given: object) -> raw_columns.Column:
     if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
-        return ObjectColumn.of(given)
+        return raw_columns.ObjectColumn.of(given)
     if _is_series(given):
         return _pandas_column(given)
     values: Any = None
     try:
         if hasattr(given, "__arrow_c_stream__"):
-            values = arrow().chunked_array(given)
+            values = raw_columns.arrow().chunked_array(given)
         elif hasattr(given, "__arrow_c_array__"):
-            values = arrow().array(given)
+            values = raw_columns.arrow().array(given)
         elif hasattr(given, "__array__"):
             values = np.asarray(given)
     except Exception:  # what a foreign library raises may quote a cell
@@ -154,7 +137,7 @@ def _column(name: str, given: object) -> Column:
     if values is None:
         raise InputError(f"Expected column {name!r} to be a list or an array, got a {type(given).__name__}.")
     if not isinstance(values, np.ndarray):
-        return stored(values)
+        return raw_columns.stored(values)
     if values.ndim != 1:
         raise InputError(f"Expected column {name!r} to be one-dimensional, got shape {values.shape}; split it.")
     return _array_column(values)
@@ -170,7 +153,7 @@ def _is_typed(values: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskPart(TablePart):
+class DaskPart(registry.TablePart):
     """One partition of a Dask data frame; its columns are those of the frame."""
 
     delayed: Any
@@ -182,7 +165,7 @@ class DaskPart(TablePart):
         return f"partition {self.place + 1} of the Dask frame"
 
     def names(self) -> tuple[str, ...]:
-        return unique_names(self.meta.columns)
+        return registry.unique_names(self.meta.columns)
 
     def empty(self) -> Table:
         return from_pandas(self.meta)
@@ -190,9 +173,11 @@ class DaskPart(TablePart):
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         frame = self.delayed
         if hasattr(frame, "compute"):
-            (frame,) = read_without_quoting(self.name, (self.delayed.compute(scheduler="sync") for _ in range(1)))
-        for first in range(0, max(1, len(frame)), ROWS_AT_ONCE):
-            yield from_pandas(frame.iloc[first : first + ROWS_AT_ONCE][list(columns)])
+            (frame,) = registry.read_without_quoting(
+                self.name, (self.delayed.compute(scheduler="sync") for _ in range(1))
+            )
+        for first in range(0, max(1, len(frame)), registry.ROWS_AT_ONCE):
+            yield from_pandas(frame.iloc[first : first + registry.ROWS_AT_ONCE][list(columns)])
 
 
 def quoted(name: str) -> str:
@@ -201,7 +186,7 @@ def quoted(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class SparkRows(TablePart):
+class SparkRows(registry.TablePart):
     """All rows of a Spark frame, whose order is nobody's promise; the Spark engine asks for them where they lie."""
 
     frame: Any
@@ -215,24 +200,24 @@ class SparkRows(TablePart):
         return False
 
     def names(self) -> tuple[str, ...]:
-        return unique_names(self.frame.columns)
+        return registry.unique_names(self.frame.columns)
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         yield from_arrow(self.frame.select(*map(quoted, columns)).toArrow())
 
 
 def _register_held(word: str, accepts: Callable[[Any], bool], read: Any, without_rows: Callable[[Any], Any]) -> None:
-    register_source(word, accepts, lambda source: [HeldPart(word, source, read, without_rows)])
+    registry.register_source(word, accepts, lambda source: [registry.HeldPart(word, source, read, without_rows)])
 
 
-register_source(
+registry.register_source(
     "a Dask data frame",
     lambda source: (
         type(source).__module__.split(".")[0] in ("dask", "dask_expr") and type(source).__name__ == "DataFrame"
     ),
     lambda frame: [DaskPart(piece, frame._meta, place) for place, piece in enumerate(frame.to_delayed())],
 )
-register_source("a Spark data frame", is_spark, lambda frame: [SparkRows(frame)])
+registry.register_source("a Spark data frame", is_spark, lambda frame: [SparkRows(frame)])
 _register_held(
     "an Arrow table or a data frame that exports one",
     is_arrow,

@@ -14,18 +14,8 @@ from urllib.parse import unquote
 
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import StoredColumn, arrow, text_array
+from sordino.data.sources import registry
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.registry import (
-    ROWS_AT_ONCE,
-    FilePart,
-    TablePart,
-    check_expansion,
-    existing_file,
-    is_path_ending,
-    read_without_quoting,
-    register_source,
-    unique_names,
-)
 from sordino.data.table import Table, native_file
 
 # A part has at least so many rows where a file has more: few parts cost little, and many of them spread well.
@@ -35,12 +25,12 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 def opened_parquet(path: str | Path) -> Any:
     """A Parquet file whose footer promises a table of a sensible size; text stays words and places."""
-    pa, parquet, file = arrow(), arrow("parquet"), existing_file(path)
+    pa, parquet, file = arrow(), arrow("parquet"), registry.existing_file(path)
     try:
         handle = native_file(file)
         footer = parquet.read_metadata(handle)
         columns = [footer.schema.column(place) for place in range(len(footer.schema))]
-        check_expansion(repr(str(path)), _promised(footer), file.stat().st_size)
+        registry.check_expansion(repr(str(path)), _promised(footer), file.stat().st_size)
         flat = [column for column in columns if column.physical_type == "BYTE_ARRAY" and column.path == column.name]
         texts = [column.name for column in flat if column.logical_type.type != "DECIMAL"]
         return parquet.ParquetFile(handle, metadata=footer, read_dictionary=texts, pre_buffer=False)
@@ -64,7 +54,7 @@ def _promised(footer: Any) -> int:
 
 
 @dataclass(frozen=True)
-class ParquetPart(FilePart):
+class ParquetPart(registry.FilePart):
     """Some row groups of a Parquet file, and the columns that its folders say."""
 
     groups: tuple[int, ...] = ()
@@ -72,7 +62,7 @@ class ParquetPart(FilePart):
 
     def names(self) -> tuple[str, ...]:
         with opened_parquet(self.path) as file:
-            return unique_names([*file.schema_arrow.names, *(name for name, _ in self.keys)])
+            return registry.unique_names([*file.schema_arrow.names, *(name for name, _ in self.keys)])
 
     def empty(self) -> Table:
         with opened_parquet(self.path) as file:
@@ -83,8 +73,10 @@ class ParquetPart(FilePart):
         pa, keys = arrow(), dict(self.keys)
         inside = [name for name in columns if name not in keys]
         with opened_parquet(self.path) as file:
-            counted = file.iter_batches(ROWS_AT_ONCE, row_groups=list(self.groups), columns=inside, use_threads=False)
-            for batch in read_without_quoting(self.name, counted):
+            counted = file.iter_batches(
+                registry.ROWS_AT_ONCE, row_groups=list(self.groups), columns=inside, use_threads=False
+            )
+            for batch in registry.read_without_quoting(self.name, counted):
                 stored = dict(from_arrow(batch).columns) if inside else {}
                 for name in keys.keys() & set(columns):
                     word = pa.scalar(keys[name], pa.large_string())
@@ -92,7 +84,7 @@ class ParquetPart(FilePart):
                 yield Table({name: stored[name] for name in columns})
 
 
-def parquet_parts(path: str | Path) -> list[TablePart]:
+def parquet_parts(path: str | Path) -> list[registry.TablePart]:
     """The parts of a file, a folder or a pattern, in the order of names; footers are read, and no row."""
     root = Path(path)
     if root.is_dir():
@@ -103,13 +95,13 @@ def parquet_parts(path: str | Path) -> list[TablePart]:
         files = [(file, ()) for file in (sorted(glob(str(path), recursive=True)) if pattern else [path])]
     if not files:
         raise InputError(f"There are no Parquet files at {str(path)!r}. Check the path.")
-    parts: list[TablePart] = []
-    promised, stored = 0, sum(existing_file(file).stat().st_size for file, _ in files)
+    parts: list[registry.TablePart] = []
+    promised, stored = 0, sum(registry.existing_file(file).stat().st_size for file, _ in files)
     for file, keys in files:
         with opened_parquet(file) as opened:
             promised += _promised(opened.metadata)
             sizes = [opened.metadata.row_group(place).num_rows for place in range(opened.num_row_groups)]
-        check_expansion("the files", promised, stored)
+        registry.check_expansion("the files", promised, stored)
         parts += [ParquetPart(str(file), groups, keys) for groups in _groups(sizes)]
     return parts
 
@@ -134,19 +126,19 @@ def _keys(file: Path) -> tuple[tuple[str, str | None], ...]:
 
 
 @dataclass(frozen=True)
-class ArrowPart(FilePart):
+class ArrowPart(registry.FilePart):
     """An Arrow file or stream, batch by batch."""
 
     def names(self) -> tuple[str, ...]:
-        return unique_names(_opened_arrow(self.path).schema.names)
+        return registry.unique_names(_opened_arrow(self.path).schema.names)
 
     def empty(self) -> Table:
         return from_arrow(_opened_arrow(self.path).schema.empty_table())
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        for batch in read_without_quoting(self.name, self._batches(columns)):
-            for first in range(0, max(1, batch.num_rows), ROWS_AT_ONCE):
-                yield from_arrow(batch.slice(first, ROWS_AT_ONCE))
+        for batch in registry.read_without_quoting(self.name, self._batches(columns)):
+            for first in range(0, max(1, batch.num_rows), registry.ROWS_AT_ONCE):
+                yield from_arrow(batch.slice(first, registry.ROWS_AT_ONCE))
 
     def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """The record batches, checked in full: what damaged ones say ends the process."""
@@ -158,13 +150,13 @@ class ArrowPart(FilePart):
                 _as_bytes(column).validate(full=True)
             # Nulls and runs take no room in a batch, and eight bytes a row once they are read.
             expanded += max(batch.nbytes, 8 * batch.num_rows * batch.num_columns)
-            check_expansion(self.name, expanded, self.stored_bytes)
+            registry.check_expansion(self.name, expanded, self.stored_bytes)
             yield batch
 
 
 def _opened_arrow(path: str) -> Any:
     """An Arrow file or stream, by its first bytes; names that are no text are refused here."""
-    pa, ipc, file = arrow(), arrow("ipc"), existing_file(path)
+    pa, ipc, file = arrow(), arrow("ipc"), registry.existing_file(path)
     with file.open("rb") as raw:
         opener = ipc.open_file if raw.read(6) == b"ARROW1" else ipc.open_stream
     try:
@@ -185,13 +177,12 @@ def _as_bytes(column: Any) -> Any:
 
 
 def _is_parquet(source: object) -> bool:
-    """Whether something is a path or a pattern of Parquet files, or a folder."""
-    return is_path_ending(".parquet")(source) or (isinstance(source, str | Path) and os.path.isdir(source))
+    return registry.is_path_ending(".parquet")(source) or (isinstance(source, str | Path) and os.path.isdir(source))
 
 
-register_source("a path, a folder or a pattern of .parquet files", _is_parquet, parquet_parts)
-register_source(
+registry.register_source("a path, a folder or a pattern of .parquet files", _is_parquet, parquet_parts)
+registry.register_source(
     "a path ending in .arrow or .feather",
-    is_path_ending(".arrow", ".feather", ".ipc"),
-    lambda path: [ArrowPart(str(existing_file(path)))],
+    registry.is_path_ending(".arrow", ".feather", ".ipc"),
+    lambda path: [ArrowPart(str(registry.existing_file(path)))],
 )

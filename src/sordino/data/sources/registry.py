@@ -1,8 +1,10 @@
 """Where tables come from: each source registers what it accepts, and the parts in which it is read."""
 
+import math
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -143,14 +145,13 @@ def read_table(source: object, only: Collection[str] | None = None) -> Table:
         if lacking:
             raise InputError(f"{part.name} lacks the columns {shown_names(sorted(lacking))}, which other parts have.")
     sizes = [part.stored_bytes for part in parts]
-    stored = None if None in sizes else sum(size or 0 for size in sizes)
+    stored = math.inf if None in sizes else sum(size or 0 for size in sizes)
     tables, size = [], 0
     for part in parts:
         for table in part.tables(kept):
             tables.append(table)
             size += table.nbytes
-            if stored is not None:
-                check_expansion(part.name if len(parts) == 1 else "the files", size, stored)
+            check_expansion(part.name if len(parts) == 1 else "the files", size, stored)
     return joined(tables, kept)
 
 
@@ -160,17 +161,15 @@ def joined(tables: Sequence[Table], names: Sequence[str]) -> Table:
         return Table({name: StoredColumn(text_array([])) for name in names})
     if len(tables) == 1:
         return tables[0]
-    return Table({name: _joined(name, [table.columns[name] for table in tables]) for name in names})
-
-
-def _joined(name: str, columns: Sequence[Column]) -> Column:
-    first, *others = columns
-    try:
-        if all(type(column) is type(first) for column in others):
-            return first.joined(others)
-    except Unreadable:
-        pass
-    raise InputError(f"Column {name!r} has different types in different parts. Convert some of them.")
+    whole: dict[str, Column] = {}
+    for name in names:
+        first, *others = (table.columns[name] for table in tables)
+        with suppress(Unreadable):
+            if all(type(column) is type(first) for column in others):
+                whole[name] = first.joined(others)
+        if name not in whole:
+            raise InputError(f"Column {name!r} has different types in different parts. Convert some of them.")
+    return Table(whole)
 
 
 def read_without_quoting(name: str, batches: Iterable[object]) -> Iterator[Any]:
@@ -266,7 +265,7 @@ def existing_file(path: str | Path) -> Path:
     return file
 
 
-def check_expansion(name: str, expanded: int, stored: int) -> None:
+def check_expansion(name: str, expanded: int, stored: float) -> None:
     """Refuse so many bytes out of so few that are stored."""
     if expanded > max(ALWAYS_ALLOWED, LARGEST_EXPANSION * stored):
         raise InputError(f"{name} would expand from {stored} to {expanded} bytes or more. Split it.")
