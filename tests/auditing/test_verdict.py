@@ -25,8 +25,8 @@ LOWER = LowerBound(
     confidence=1.0,
     counts=(("pairs of neighbours", 1),),
     cap=None,
-    seed_policy="No randomness.",
-    evidence="Distinguished.",
+    seed_policy="This audit drew no random numbers.",
+    evidence="Worst pair of neighbours tried.",
     examined=Examined.RUN,
 )
 DESCRIBED = replace(LOWER, examined=Examined.DESCRIPTION)
@@ -44,8 +44,8 @@ def test_what_only_a_description_shows_is_its_tightness_and_never_called_consist
     answer = verdict(bound(GaussianDP(1.0)), DESCRIBED)
     assert answer.kind is VerdictKind.TIGHTNESS
     assert answer.kind.words == "tightness of the description"
-    assert "neighbours allowed by the description leak epsilon at least 1.062" in answer.evidence
-    assert answer.evidence.endswith("no code was run.")
+    assert "the run has a privacy loss of epsilon at least 1.062" in answer.evidence
+    assert answer.evidence.endswith("No code was run for this.")
     assert "audit" not in answer.evidence
     assert verdict(bound(ApproxDP(0.9, 1e-6)), DESCRIBED).kind is VerdictKind.VIOLATED
     assert verdict(bound(ApproxDP(0.9, 1e-6)), DESCRIBED).evidence.endswith("does not hold for the run described.")

@@ -46,8 +46,8 @@ def test_the_text_shows_both_bounds_and_never_calls_a_description_audited_or_con
     words = " ".join(text.split())
     for word in ("certified", "described", "at most 7.398", "at least 7.397", "Confidence:", "exact"):
         assert word in words
-    assert "tightness of the description: neighbours allowed by the description" in words
-    assert "No code was run, so a program that leaves noise out would not be noticed here." in words
+    assert "tightness of the description: for some pair of neighbouring tables" in words
+    assert "No code was run for them, so a program that leaves noise out would not be noticed here." in words
     for said in (text.replace(str(target), ""), shown(capsys, "audit", SPEC, "--method", "exact", "--json")):
         assert "audited" not in said
         assert "consistent" not in said

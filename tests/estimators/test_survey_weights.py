@@ -181,7 +181,7 @@ def test_a_schema_with_weights_is_written_read_and_checked(tmp_path, capsys, mon
     data, out = str(tmp_path / "rows.csv"), str(tmp_path / "made")
     assert main(["fit", "logistic", data, *given, "--seed", "1", "--out", out]) == 0
     assert main(["audit", out, "--seed", "3", "--seconds", "0.1"]) == 0
-    assert "no noised call moved further than planned" in " ".join(capsys.readouterr().out.split())
+    assert "no noised sum moved further than planned" in " ".join(capsys.readouterr().out.split())
     (tmp_path / "rows.csv").write_text(lines.replace(",w\n", ",v\n"))
     assert main(["fit", "logistic", data, *given, "--seed", "1", "--out", str(tmp_path / "other")]) == 2
 

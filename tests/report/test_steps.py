@@ -141,7 +141,7 @@ def test_the_bar_and_the_trade_off_say_what_is_known_and_from_what():
     shown = names(trade_off_figure(exact, bound))
     assert {"best tests of the description", f"certified limit of all tests: {bound.theorem}"} <= shown
     assert any(
-        "the description leaks epsilon at least 0.795" in name and "certified at most 1.009" in name for name in shown
+        "the description has epsilon at least 0.795" in name and "certified at most 1.009" in name for name in shown
     )
     bare = names(trade_off_figure(replace(exact, curve=()), None))
     assert not any("tests the" in name or "limit of all tests" in name for name in bare)

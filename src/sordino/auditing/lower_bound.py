@@ -72,8 +72,8 @@ class Examined(StrEnum):
     DESCRIPTION = (
         "description",
         "tightness of the description",
-        "Both bounds are computed from the description. No code was run, so a program that leaves noise out would not "
-        "be noticed here.",
+        "Both bounds are computed from the description. No code was run for them, so a program that leaves noise out "
+        "would not be noticed here.",
     )
     RUN = (
         "run",
@@ -85,7 +85,7 @@ class Examined(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBound(Result):
-    """The run leaks at least this much: no smaller epsilon is true at this delta, with this confidence.
+    """The run loses at least this much privacy: no smaller epsilon is true at this delta, with this confidence.
 
     Attributes:
         epsilon: the lower bound, rounded down; 0 when nothing was found, infinite when no epsilon is enough.
@@ -144,6 +144,11 @@ class LowerBound(Result):
         }
 
     @property
+    def certainty(self) -> str:
+        """The confidence in words."""
+        return "certain, nothing was sampled" if self.confidence == 1.0 else f"{100 * self.confidence:g} %"
+
+    @property
     def shown(self) -> ResultTable:
         """The bound, and what makes it checkable."""
         label = "described" if self.examined is Examined.DESCRIPTION else "attacked"
@@ -152,9 +157,9 @@ class LowerBound(Result):
             ("Relation", self.relation.value),
             ("View", self.view.value),
             ("Delta", f"{self.delta:g}"),
-            ("Confidence", f"{self.confidence:g}"),
+            ("Confidence", self.certainty),
             ("Largest it could report", "no limit" if self.cap is None else show_down(self.cap)),
-            *((name, str(count)) for name, count in self.counts),
+            *((f"{name[:1].upper()}{name[1:]}", f"{count:,}") for name, count in self.counts),
         )
         table = (("bound", "epsilon", "by"), ((label, leaked, self.method),))
         columns = {"bound": [label], "epsilon": [self.epsilon], "by": [self.method]}
@@ -162,7 +167,7 @@ class LowerBound(Result):
         return ResultTable(f"{self.examined.words}: epsilon {leaked}.", (table,), columns, facts, (), remarks)
 
     def beside(self, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> ResultTable:
-        """The certificate above what leaks at least, and the verdict."""
+        """The certificate above the lower bound, and the verdict."""
         own, answer = self.shown, verdict(bound, self)
         certified = math.inf if bound is None else bound.guarantee.epsilon(self.delta)
         words = "no finite bound" if bound is None or math.isinf(certified) else f"at most {show_up(certified)}"
@@ -320,20 +325,21 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
     if mismatch:
         return Verdict(VerdictKind.NOT_COMPARABLE, f"{bound.theorem} {mismatch}")
     described = lower.examined is Examined.DESCRIPTION
-    finder = "neighbours allowed by the description leak" if described else f"the {lower.method} audit finds"
+    pair = "for some pair of neighbouring tables that the description allows, the run has a privacy loss of"
+    finder = pair if described else f"the {lower.method} audit finds"
     sure = "" if lower.confidence == 1.0 else f" with confidence {100 * lower.confidence:g} %"
-    leak = f"{finder} epsilon at least {show_down(lower.epsilon)}{sure}"
+    loss = f"{finder} epsilon at least {show_down(lower.epsilon)}{sure}"
     claim = f"{bound.theorem} certifies at most {show_up(certified)} at delta {lower.delta:g}"
     if lower.epsilon > certified:
         refuted = f"the certificate does not hold for {'the run described' if described else 'this run'}"
         if not described and lower.confidence < 1.0:
             chance = f"{100 * (1 - lower.confidence):.3g} %"
             refuted += f", or this is one of the at most {chance} false alarms; repeat with a higher --confidence"
-        return Verdict(VerdictKind.VIOLATED, f"{leak}, and {claim}: {refuted}.")
+        return Verdict(VerdictKind.VIOLATED, f"{loss}, and {claim}: {refuted}.")
     if described:
-        return Verdict(VerdictKind.TIGHTNESS, f"{leak}, and {claim}; no code was run.")
+        return Verdict(VerdictKind.TIGHTNESS, f"{loss}, and {claim}. No code was run for this.")
     if lower.cap is not None and lower.cap <= certified:
         limit = f"this attack cannot report more than {show_down(lower.cap)}"
-        words = f"{leak}, and {claim}: {limit}, so it could not have contradicted the certificate."
+        words = f"{loss}, and {claim}: {limit}, so it could not have contradicted the certificate."
         return Verdict(VerdictKind.INCONCLUSIVE, words)
-    return Verdict(VerdictKind.CONSISTENT, f"{leak}, and {claim}.")
+    return Verdict(VerdictKind.CONSISTENT, f"{loss}, and {claim}.")

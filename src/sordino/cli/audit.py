@@ -1,4 +1,4 @@
-"""`sordino audit RELEASE|SPEC.json|python:module:callable`: a lower bound on what leaks, against what is claimed."""
+"""`sordino audit RELEASE|SPEC.json|python:module:callable`: a lower bound on privacy loss against the claimed one."""
 
 import importlib
 import os
@@ -33,7 +33,7 @@ _CUSTOM = "own-model/"
 _TARGET = "RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH"
 _METHODS = (
     "exact (reads the description, runs nothing), attack (trains models of it), fleet (many more in one program), "
-    "one-run (trains one), one-run-guesses (one, any noise) or replay (runs the code and compares every noised call "
+    "one-run (trains one), one-run-guesses (one, any noise) or replay (runs the code and compares every noised sum "
     "with its plan). Absent: fleet for a network, else exact; for a release replay as well."
 )
 _methods = shared.among(lambda: (*library.method_names(), REPLAY))
@@ -75,7 +75,7 @@ def audit(
 
     The method exact says how tight the certificate of the description is. It runs nothing, so it is no test of the
     code. For a release, replay tests the installed code too: it plans the fit again, runs it on tables drawn from the
-    schema, and compares every noised call with its plan on neighbouring tables. A release of `sordino.fit` needs
+    schema, and compares every noised sum with its plan on neighbouring tables. A release of `sordino.fit` needs
     --model for that. Without a release, replay runs the described chain. The other methods run the chain on the
     worst-case quadratic of its constants, or on the instance in the spec. A fleet has its own training code. No method
     repeats the run that made a release.

@@ -79,7 +79,7 @@ def replay_release(
         recorder=recorder,
         seconds=seconds,
         checks={
-            "cells": f"odd cells and their imputation: {odd}",
+            "cells": f"invalid cells and their replacement: {odd}",
             "keys": "that every source has a secret key of its own",
             "debit": "that a ledger is asked to debit this run before a row is read; the ledger itself is not tested",
         },

@@ -329,11 +329,11 @@ def trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> char
 
 def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
     """The figure of `sordino audit --plot`, as SVG text: the trade-off curves."""
-    source = "the description leaks" if lower.examined is Examined.DESCRIPTION else f"the {lower.method} audit finds"
-    leaked = f"At delta {lower.delta:g}: {source} epsilon at least {show_down(lower.epsilon)}"
+    source = "the description has" if lower.examined is Examined.DESCRIPTION else f"the {lower.method} audit finds"
+    lowest = f"At delta {lower.delta:g}: {source} epsilon at least {show_down(lower.epsilon)}"
     certified = "; no theorem gives a finite epsilon."
     if bound is not None:
         certified = f", certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."
     subtitle = f"relation {lower.relation}, view {lower.view}; closer to the corner at 0 is less private"
     drawn = trade_off("trade-off", bound, lower)
-    return charts.standalone(replace(drawn, subtitle=subtitle, remark=leaked + certified))
+    return charts.standalone(replace(drawn, subtitle=subtitle, remark=lowest + certified))

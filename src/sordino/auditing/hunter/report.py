@@ -62,7 +62,7 @@ class HunterReport:
             )
         found = self.refutation
         return (
-            f"Violated: {self.target} claims {claimed}, and leaks epsilon at least {show_down(self.epsilon)} with "
+            f"Violated: {self.target} claims {claimed}, and has epsilon at least {show_down(self.epsilon)} with "
             f"confidence {100 * self.confidence:g} %: {found.event.words} in {found.hits} of {found.runs} runs on one "
             f"table and {found.other_hits} of {found.runs} on its neighbour."
         )

@@ -83,10 +83,11 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
         spec,
         "exact",
         epsilon,
-        f"Distinguished: {best.neighbours}.",
+        f"Worst pair of neighbours tried: {best.neighbours}.",
         confidence=1.0,
         counts=(("pairs of neighbours", len(pairs)),),
-        seed_policy="No randomness: the laws are known in closed form or by quadrature.",
+        seed_policy="This audit drew no random numbers: it computed the distributions of the results, by formula or by "
+        "numerical integration.",
         examined=Examined.DESCRIPTION,
         curve=best.leak.curve(),
     )
@@ -296,7 +297,7 @@ def _together(parts: list[tuple[LeakFinding, int]], unit: str) -> LeakFinding:
     worst = int(np.argmax(squares))
     mu = math.sqrt(float(squares[worst])) * (1 - (len(parts) + 16) * UNIT_ROUNDOFF)
     which = f"{unit} {records[worst] + 1} differs" if starts else f"one {unit} differs"
-    story = f"{which} in all {sum(count for _, count in parts)} parts, seen together"
+    story = f"{which} in all {sum(count for _, count in parts)} parts, and the attacker sees all of them"
     if not losses:
         return LeakFinding(GaussianShift(mu), story)
     return LeakFinding(ComposedLoss(LossDistribution((*([(GaussianPair(mu), 1)] if mu > 0 else []), *losses))), story)

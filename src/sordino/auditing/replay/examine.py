@@ -105,8 +105,8 @@ class Implementation(Result):
         much = "" if self.complete else ", and no more in the time there was"
         return Verdict(
             VerdictKind.CONSISTENT,
-            f"on {self.pairs} pairs of neighbours{much}, no noised call moved further than planned (at most "
-            f"{self.ratio:.3f} of it), and there is no sign that the noise is smaller than stated.",
+            f"on {self.pairs:,} pairs of neighbours{much}, no noised sum moved further than planned (at most "
+            f"{self.ratio:.3f} times the plan), and there is no sign that the noise is smaller than stated.",
         )
 
     @property
@@ -114,9 +114,10 @@ class Implementation(Result):
         total = "root of squared shifts" if self.law is Law.GAUSSIAN else "sum of shifts"
         size = "not known" if math.isinf(self.noise) else f"at most {self.noise:.3f} of the stated scale"
         facts = (
-            (f"{total} over noise", f"realised {self.realised:.4g}, planned {self.planned:.4g}"),
-            ("largest call", f"{self.ratio:.3f} of its plan, on {self.pair}"),
-            ("noise", f"{size} ({self.drawn} numbers, confidence {self.confidence:g})"),
+            ("largest move of one sum", f"{self.ratio:.3f} times the plan"),
+            ("largest move of all sums", f"{self.realised:.4g} of the planned {self.planned:.4g} ({total} over noise)"),
+            ("tables in that case", self.pair),
+            ("noise", f"{size} ({self.drawn:,} numbers, confidence {100 * self.confidence:g} %)"),
         )
         title, rows = f"{self.verdict.kind.words}: {self.verdict.evidence}", tuple(self.checks.items())
         columns = {"checked": list(self.checks), "how": list(self.checks.values())}
@@ -245,9 +246,9 @@ def examine(
     found.note(participation_faults(spec, found.taken, failure), "")
     reached, sampled = tuple(float(one) for one in found.reached), _sampled(spec)
     looked_at = {
-        "scales": f"the scale of {len(reached)} noised calls against bound times multiplier of the plan",
-        "noise": f"the size of {drawn} numbers drawn as noise, together and call by call",
-        "shifts": f"{sum(one >= REACHED for one in reached)} of {len(reached)} calls moved as far as {REACHED:g} of "
+        "scales": f"the scale of the noise of {len(reached)} sums against bound times multiplier of the plan",
+        "noise": f"the size of {drawn:,} numbers drawn as noise, together and sum by sum",
+        "shifts": f"{sum(one >= REACHED for one in reached)} of {len(reached)} sums moved as far as {REACHED:g} of "
         f"the plan, the least {min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),
         "release": "arrays and words of the whole release, the same for all neighbours",
     } | ({"batches": "who takes part in which step; the same release from other batches"} if sampled else {})
@@ -327,7 +328,7 @@ class _Pairs:
             self._best[call] = ratio, at, place
 
     def _compare(self, at: int, replay: Recording, name: str) -> NDArray[np.float64]:
-        pair = f"{self._trial.words}, {self._words[at]}, {name}"
+        pair = f"{self._trial.words}: {self._words[at]} or {name}"
         return self._found.add(pair, compare(self._found.spec, self._replays[at], replay))
 
 

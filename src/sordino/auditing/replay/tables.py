@@ -39,12 +39,12 @@ _OUTSIDE, _FAR, _NEAR = 4.0, 1e6, 0.15
 MISSING, UNDECLARED, MIXED = "missing cells", "undeclared cells", "cells of another type"
 OUTSIDE = "cells outside their bounds"
 _FAR_OUT = ("a row far from all others", "values far outside")
-_WITH_HOLES = ("holes", "odd cells")
+_WITH_HOLES = ("holes", "invalid cells")
 # Kinds of rows around the differing record, where it stands among them, and how much larger than usual the noise is.
 _KINDS = (
     ("spread", 0.0, 1.0),
     ("holes", 0.25, 1.0),
-    ("odd cells", 0.25, 1.0),
+    ("invalid cells", 0.25, 1.0),
     ("middles", 0.5, 1.0),
     ("one target", 0.5, 1.0),
     ("spread", 1.0, 30.0),
@@ -73,7 +73,7 @@ class DrawnTables:
         odd = self._odd()
         self._records = self._ends() | odd
         numbers = [kind for kind in self._columns.values() if isinstance(kind, Number)]
-        # The kinds of odd cells that the schema allows, so that they are tried.
+        # The kinds of invalid cells that the schema allows, so that they are tried.
         self.odd_cells = (*odd, *([OUTSIDE] if any(kind.out_of_range == OutOfRange.CLIP for kind in numbers) else []))
 
     def table(self) -> Cells:
@@ -110,7 +110,7 @@ class DrawnTables:
 
         def varied(first: int, second: int) -> tuple[str, Run]:
             known.append(self._varied(known[first], known[second]))
-            return f"with a varied record {len(known)}", run(known[-1])
+            return f"with varied record {len(known)}", run(known[-1])
 
         tables = tuple((word, run(one)) for word, one in zip(words, known, strict=True))
         large = stretch > 1.0
