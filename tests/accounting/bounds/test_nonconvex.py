@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds import closed_forms
-from sordino.accounting.theorems import nonconvex
+from sordino.accounting.theorems import shifted_bounded as nonconvex
 from sordino.core.guarantee import LossDistribution
 from tests.soundness.cells import CellTruth
 from tests.soundness.interval import law_on_interval

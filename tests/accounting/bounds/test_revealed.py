@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds import revealed
-from sordino.accounting.bounds.revealed import drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.revealed import drawn_batches, parts_of_passes
+from sordino.accounting.bounds.segments import PassParts
 from sordino.accounting.bounds.solver import optimal_shift, optimal_shifts
 from sordino.accounting.bounds.window import RoundedLaw
 
 Enumerated = tuple[np.ndarray, np.ndarray]
+
+
+def reshuffled_passes(contraction: float, period: int, steps: int) -> RoundedLaw:
+    return parts_of_passes(contraction, period, PassParts(0, *divmod(steps, period)))
 
 
 def drawn(contraction: float, rate: float, steps: int) -> Enumerated:

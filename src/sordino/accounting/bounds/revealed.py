@@ -57,8 +57,7 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> t
     mean = max(1.0, rate / -math.expm1(log)) if log else math.inf
     horizon = min(steps, math.ceil(math.log(_FORGOTTEN / mean) / log) + 2 * _SINGLE) if log else steps
     blocks = _blocks(log, window, horizon)
-    older = steps - window - sum(block.length for block in blocks)
-    start = distance_law(contraction, rate, older)
+    start = distance_law(contraction, rate, steps - window - sum(block.length for block in blocks))
     # A distance that is next to never exceeded: Chernoff for sums of variables in [0, 1].
     all_moves = largest_distance(contraction, steps)
     mean = all_moves * rate
@@ -255,11 +254,6 @@ def parts_of_passes(contraction: float, period: int, part: PassParts) -> Rounded
     return _binned(weights, np.concatenate([used.values, missed.values]))
 
 
-def reshuffled_passes(contraction: float, period: int, steps: int) -> RoundedLaw:
-    """The same for a run from its first step on."""
-    return parts_of_passes(contraction, period, PassParts(0, *divmod(steps, period)))
-
-
 def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int) -> RoundedLaw:
     """The last `head` steps of a pass with a use among them, `whole` passes, then `rest` steps with `uses_in_rest`."""
     total, shown = uses_in_rest + whole + (head > 0), min(whole, _MOST_LISTED_PASSES)
@@ -290,8 +284,8 @@ def _places(length: int, index: int, listed: bool) -> list[tuple[int, float]]:
     if listed or length <= _POSITIONS[index]:
         return [(place, 1 / length) for place in range(length)]
     starts = np.unique(np.floor(np.geomspace(1.0, length, _POSITIONS[index]))).astype(np.int64) - 1
-    sizes = np.diff(np.append(starts, length))
-    return [(int(start), size / length) for start, size in zip(starts, sizes, strict=True)]
+    shares = np.diff(starts, append=length) / length
+    return list(zip(starts.tolist(), shares.tolist(), strict=True))
 
 
 def _step_mus(contraction: float, moves: Array) -> Array:
@@ -313,8 +307,7 @@ def _use_mus(contraction: float, uses: NDArray[np.int64], older: int, reached: i
     scales = 2 * log * earliest_after + _log_geometric(2 * log, uses - earliest_after + 1)
     log_moves = log * uses
     if older > 1:
-        first = reached + 1
-        pool_scale = 2 * log * first + _log_geometric(2 * log, np.array((older - 1) * period))
+        pool_scale = 2 * log * (reached + 1) + _log_geometric(2 * log, np.array((older - 1) * period))
         pool_move = log * (reached + period) + _log_geometric(period * log, np.array(older - 1))
         scales = np.pad(scales, ((0, 0), (0, 1)), constant_values=float(pool_scale))
         log_moves = np.pad(log_moves, ((0, 0), (0, 1)), constant_values=float(pool_move))
@@ -336,7 +329,6 @@ def _binned(weights: Array, mus: Array) -> RoundedLaw:
     edges = np.unique(np.concatenate([dense, sparse]))
     # P(mu > edge), rounded up; the differences then are a law above the exact one.
     after = np.searchsorted(ordered, edges[:-1], side="right")
-    survival = np.minimum(beyond[after] * (1 + _SUMMATION), 1.0)
-    chances = -np.diff(np.concatenate([[1.0], survival, [0.0]]))
+    chances = -np.diff(np.minimum(beyond[after] * (1 + _SUMMATION), 1.0), prepend=1.0, append=0.0)
     positive = chances > 0
     return RoundedLaw(tuple(edges[positive].tolist()), tuple(chances[positive].tolist()))
