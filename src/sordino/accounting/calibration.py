@@ -18,18 +18,39 @@ class Knob:
     """One number of a spec to search over."""
 
     name: str  # the word on the command line
-    whole: bool  # whether it is a whole number
-    private_upwards: Callable[[specs.Spec], bool]  # whether larger values are more private on the given spec
-    value: Callable[[specs.Spec], float]  # its present value; raises InputError where the spec has no such knob
-    turned: Callable[[specs.Spec, float], specs.Spec]  # the spec with the knob at another value
-    limit: Callable[[specs.Spec], float | None]  # the largest value allowed, if any
+    found: Callable[[specs.Spec], tuple[str, specs.Schedule | float]]  # its path and value; raises where there is none
+    whole: bool = False  # whether it is a whole number
+    private_upwards: Callable[[specs.Spec], bool] = lambda _: False  # whether larger values are more private
+    limit: Callable[[specs.Spec], float] = lambda _: 1e9  # the largest whole number allowed
+    implied: tuple[str, ...] = ()  # keys that only repeated it are left out: they follow from the new value
+
+    def value(self, spec: specs.Spec) -> float:
+        """Its present value, of a schedule the first one; `InputError` where the spec has no such knob."""
+        _, now = self.found(spec)
+        if not isinstance(now, specs.Schedule):
+            return now
+        return now.entries[0] if isinstance(now, ListSchedule) else float(now.values(1)[0])
+
+    def turned(self, spec: specs.Spec, value: float) -> specs.Spec:
+        """The spec with the knob at another value; of a schedule every value is scaled."""
+        path, now = self.found(spec)
+        match now:
+            case ConstantSchedule():
+                written = value
+            case PolynomialSchedule():
+                written = Scheduled().write(replace(now, initial=value))
+            case specs.Schedule():
+                written = Scheduled().write(now.times(value / self.value(spec)))
+            case _:
+                written = round(value) if self.whole else value
+        return spec.with_values({path: written, **dict.fromkeys(self.implied)})
 
 
 def _refused(knob: str, why: str) -> InputError:
     return InputError(f"{knob} cannot be calibrated for this run: {why}. Choose another knob.")
 
 
-def _noise_path(spec: specs.Spec) -> tuple[str, specs.Schedule | float]:
+def _noise(spec: specs.Spec) -> tuple[str, specs.Schedule | float]:
     if isinstance(spec.algorithm, specs.NoisyGradient | specs.NoisedAnswer):
         return "algorithm.noise.scale", spec.algorithm.noise.scale
     if isinstance(spec.algorithm, specs.NoisedSums | specs.MatrixMechanism):
@@ -37,34 +58,13 @@ def _noise_path(spec: specs.Spec) -> tuple[str, specs.Schedule | float]:
     raise _refused("noise", "the algorithm adds no noise of its own step by step")
 
 
-def _turn_noise(spec: specs.Spec, value: float) -> specs.Spec:
-    """The whole schedule is scaled; a list is known by its first value."""
-    path, schedule = _noise_path(spec)
-    match schedule:
-        case float() | int():
-            return spec.with_values({path: value})
-        case ConstantSchedule():
-            schedule = ConstantSchedule(value)
-        case PolynomialSchedule():
-            schedule = replace(schedule, initial=value)
-        case _:
-            schedule = schedule.times(value / _noise(spec))
-    return spec.with_values({path: Scheduled().write(schedule)})
-
-
-def _noise(spec: specs.Spec) -> float:
-    schedule = _noise_path(spec)[1]
-    if not isinstance(schedule, specs.Schedule):
-        return float(schedule)
-    return schedule.entries[0] if isinstance(schedule, ListSchedule) else float(schedule.values(1)[0])
-
-
-def _steps(spec: specs.Spec) -> float:
+def _steps(spec: specs.Spec) -> tuple[str, int]:
     chain = spec.algorithm
     if isinstance(chain, specs.NoisyGradient):
-        numbers, steps = (chain.step_size, chain.noise.scale), chain.steps
+        numbers, steps = (chain.step_size, chain.noise.scale), ("algorithm.steps", chain.steps)
     elif isinstance(chain, specs.NoisedSums):
-        numbers, steps = (chain.noise_multiplier, *(value for _, value in chain.options)), chain.rounds
+        numbers = (chain.noise_multiplier, *(value for _, value in chain.options))
+        steps = ("algorithm.rounds", chain.rounds)
     else:
         raise _refused("steps", "the algorithm has no steps")
     if any(isinstance(value, ListSchedule) for value in numbers):
@@ -72,12 +72,7 @@ def _steps(spec: specs.Spec) -> float:
     return steps
 
 
-def _turn_steps(spec: specs.Spec, value: float) -> specs.Spec:
-    key = "rounds" if isinstance(spec.algorithm, specs.NoisedSums) else "steps"
-    return spec.with_values({f"algorithm.{key}": round(value)})
-
-
-def _batch_path(spec: specs.Spec) -> tuple[str, int]:
+def _batch(spec: specs.Spec) -> tuple[str, int]:
     if isinstance(spec.algorithm, specs.NoisyGradient) and spec.algorithm.batch.scheme != specs.Scheme.FULL:
         return "algorithm.batch.size", spec.algorithm.divisor(spec.n)
     if isinstance(spec.algorithm, specs.NoisedSums) and spec.algorithm.sampling.size is not None:
@@ -85,7 +80,7 @@ def _batch_path(spec: specs.Spec) -> tuple[str, int]:
     raise _refused("batch", "the batch is the whole dataset or absent")
 
 
-def _clip(spec: specs.Spec) -> float:
+def _clip(spec: specs.Spec) -> tuple[str, float]:
     chain = spec.algorithm
     if not isinstance(chain, specs.NoisyGradient) or chain.clipping is None:
         raise _refused("clip", "the noise is relative to the clip, or nothing is clipped")
@@ -95,34 +90,24 @@ def _clip(spec: specs.Spec) -> float:
         declared = getattr(spec.problem, name)
         if declared is not None and declared.value != implied:
             raise _refused("clip", f"problem.{name} is declared as {declared.value:g}, not the {implied:g} of the clip")
-    return chain.clipping.bound
+    return "algorithm.clipping.bound", chain.clipping.bound
 
 
-# Constants that only repeated the clip are left out; they follow from the new clip by construction.
-_REPEATED = {"problem.gradient_bound": None, "problem.gradient_sensitivity": None}
 KNOBS = {
     knob.name: knob
     for knob in (
-        Knob("noise", False, lambda _: True, _noise, _turn_noise, lambda _: None),
-        Knob("steps", True, lambda _: False, _steps, _turn_steps, lambda _: 1e9),
+        Knob("noise", _noise, private_upwards=lambda _: True),
+        Knob("steps", _steps, whole=True),
         # A chain's noise is absolute and its batch sum is divided by b: larger batches move less, so they are more
         # private. A round's noise is relative to its contribution bound: larger batches only mean a higher rate.
         Knob(
             "batch",
-            True,
-            lambda spec: isinstance(spec.algorithm, specs.NoisyGradient),
-            lambda spec: _batch_path(spec)[1],
-            lambda spec, value: spec.with_values({_batch_path(spec)[0]: round(value)}),
-            lambda spec: spec.algorithm.records if isinstance(spec.algorithm, specs.NoisedSums) else spec.n,
+            _batch,
+            whole=True,
+            private_upwards=lambda spec: isinstance(spec.algorithm, specs.NoisyGradient),
+            limit=lambda spec: spec.algorithm.records if isinstance(spec.algorithm, specs.NoisedSums) else spec.n,
         ),
-        Knob(
-            "clip",
-            False,
-            lambda _: False,
-            _clip,
-            lambda spec, value: spec.with_values({"algorithm.clipping.bound": value, **_REPEATED}),
-            lambda _: None,
-        ),
+        Knob("clip", _clip, implied=("problem.gradient_bound", "problem.gradient_sensitivity")),
     )
 }
 
@@ -190,8 +175,7 @@ def calibrate(spec: specs.Spec, epsilon: float, delta: float, over: str) -> Cali
     def epsilon_at(value: float) -> float:
         return explain(knob.turned(spec, value), delta).epsilon
 
-    search = _whole_search if knob.whole else _real_search
-    value = search(knob, spec, start, target, epsilon_at)
+    value = (_whole_search if knob.whole else _real_search)(knob, spec, start, target, epsilon_at)
     return Calibration(knob.name, value, target, explain(knob.turned(spec, value), delta))
 
 
@@ -254,8 +238,7 @@ def _between(good: float, good_gap: float, bad: float, bad_gap: float) -> float:
 def _whole_search(
     knob: Knob, spec: specs.Spec, _start: float, target: float, epsilon_at: Callable[[float], float]
 ) -> float:
-    limit, upwards = knob.limit(spec), knob.private_upwards(spec)
-    low, high = 1, round(limit if limit is not None else 1e9)
+    low, high, upwards = 1, round(knob.limit(spec)), knob.private_upwards(spec)
     safest, riskiest = (high, low) if upwards else (low, high)
     if epsilon_at(safest) > target:
         raise _unreachable(knob, target, safest, epsilon_at(safest))

@@ -141,8 +141,7 @@ def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
     """What a theorem and its premises leave for people to check about a run, once each; none for unknown names."""
     if (asked := _known(name)) is None:
         return ()
-    left = [one for one in asked.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
-    own = [assumption.statement for assumption in left]
+    own = [one.statement for one in asked.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
     below = [statement for used, part in asked.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))
 
@@ -164,19 +163,20 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
     certificates = theorem.certificates(spec)
     if isinstance(guarantee := _as_run(theorem, spec, theorem.proof(spec)), str):
         return Inapplicable(theorem.id, guarantee)
-    status = Status.CORRECTED if _corrected(spec, certificates) else theorem.status
+    # What depends on the corrected clipping modulus, in place of one that a paper claims.
+    clipped = any(certificate.constant == UNCLIPPED_SMOOTHNESS for certificate in certificates)
+    modulus = contraction_of(spec) if clipped else None
+    status = Status.CORRECTED if isinstance(modulus, Contraction) and modulus.corrected else theorem.status
     return Bound(guarantee, spec.relation, spec.view, certificates, theorem.id, theorem.citation, status)
 
 
 def _as_run(theorem: Theorem, spec: Spec, guarantee: Guarantee) -> Guarantee | str:
     """A guarantee with what rounding costs, for all copies that are released; or why there is none."""
     chain = spec.algorithm
+    rounded: Guarantee | str = guarantee
     if isinstance(chain, NoisyGradient) and chain.rounding is not None and not theorem.counts_rounding:
-        seen = View.ALL_ITERATES in theorem.scope.views
-        if isinstance(rounded := rounded_shifts(spec, chain, guarantee, theorem.id, seen), str):
-            return rounded
-        guarantee = rounded
-    return convert.repeat(guarantee, copies(chain))
+        rounded = rounded_shifts(spec, chain, guarantee, theorem.id, View.ALL_ITERATES in theorem.scope.views)
+    return rounded if isinstance(rounded, str) else convert.repeat(rounded, copies(chain))
 
 
 def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
@@ -199,13 +199,6 @@ def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
     if isinstance(wider, Inapplicable):
         raise InputError(f"No bound holds for a group of {size} records: {asked.id} {wider.reason}.")
     return convert.group_of(wider.guarantee, size)
-
-
-def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
-    """Whether a bound depends on the corrected clipping modulus, in place of one that a paper claims."""
-    rests = any(certificate.constant == UNCLIPPED_SMOOTHNESS for certificate in certificates)
-    contraction = contraction_of(spec) if rests else None
-    return isinstance(contraction, Contraction) and contraction.corrected
 
 
 def copies(algorithm: Algorithm) -> int:
@@ -260,13 +253,9 @@ class Explanation(Result):
         spec, best, near = self.spec, self.tightest, self.near_misses
         unit = "record" if column_of(spec.unit) is None else f"one value of {column_of(spec.unit)!r}"
         title = f"{'; '.join(spec.ran)}. Relation {spec.relation}, unit {unit}, view {spec.view}, delta {self.delta:g}."
-        columns = {
-            "theorem": [bound.theorem for bound, _ in self.bounds],
-            "epsilon": [epsilon for _, epsilon in self.bounds],
-            "status": [bound.status.value for bound, _ in self.bounds],
-            "citation": [str(bound.citation) for bound, _ in self.bounds],
-        }
-        cells = [columns["theorem"], list(map(show_up, columns["epsilon"])), columns["status"], columns["citation"]]
+        rows = [(bound.theorem, epsilon, bound.status.value, str(bound.citation)) for bound, epsilon in self.bounds]
+        header = ("theorem", "epsilon", "status", "citation")
+        columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
         remarks = ["No theorem gives a finite epsilon for this run."] if best is None else []
         known = [one.guarantee.value for one, _ in self.bounds if isinstance(one.guarantee, TotalVariation)]
         if known and best is None:
@@ -282,7 +271,7 @@ class Explanation(Result):
         rest = len(self.inapplicable) - len(near)
         remarks += [f"{rest} theorems about other runs: `sordino certify --all` lists them."] if rest else []
         points = tuple(Estimate(bound.theorem, epsilon) for bound, epsilon in self.bounds if math.isfinite(epsilon))
-        table = (tuple(columns), tuple(zip(*cells, strict=True)))
+        table = (header, tuple((theorem, show_up(epsilon), *rest) for theorem, epsilon, *rest in rows))
         return ResultTable(title, (table,), columns, (), (), tuple(remarks), (points,))
 
 
@@ -348,8 +337,7 @@ def tightest(spec: Spec, delta: float) -> Bound | None:
 
 def bounds_of(spec: Spec) -> tuple[Bound, ...]:
     """Every bound that some theorem gives."""
-    answers = (evaluate(theorem, spec) for theorem in theorems())
-    return tuple(answer for answer in answers if isinstance(answer, Bound))
+    return tuple(answer for theorem in theorems() if isinstance(answer := evaluate(theorem, spec), Bound))
 
 
 def why_none(spec: Spec, otherwise: str) -> str:

@@ -18,8 +18,7 @@ from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import NoisyGradient, Spec
 
-# Logarithm, products, exponentials, quotients and roots: each form is a few dozen roundings away from its inputs, and
-# none of them is ill-conditioned in x.
+# Each form is a few dozen roundings away from its inputs, and none of them is ill-conditioned in x.
 _ACCURACY = 512 * UNIT_ROUNDOFF
 # How many moves, and how many e-foldings, a window that starts at the diameter is given.
 _MOST_SEGMENTS = 100_000
@@ -72,8 +71,7 @@ def cyclic_shift(contraction: float, ratio: float, period: int, uses: int, quiet
         return _rounded(ratio) if quiet == 0 else 0.0
     if x <= 0.0:
         # Expanding: the slopes grow from segment to segment, and nothing pools.
-        alone = (uses - 1) * _one_move(x, period) + _one_move(x, quiet + 1)
-        return _rounded(ratio * math.sqrt(alone))
+        return _rounded(ratio * math.sqrt((uses - 1) * _one_move(x, period) + _one_move(x, quiet + 1)))
     # All uses but the last, pooled: c^(2l-2) (1 - c^2) / (1 - c^l)^2 * (1 - q)/(1 + q), q = c^(l(K-1)).
     geometric = math.exp(-2 * x * (period - 1)) * -math.expm1(-2 * x) / math.expm1(-x * period) ** 2
     earlier = geometric * math.tanh(period * (uses - 1) * x / 2)
@@ -139,17 +137,16 @@ def _rises(x: float, period: int, uses: int, quiet: int) -> bool:
     """
     q = math.exp(-x * period * (uses - 1))
     earlier = math.exp(-x * (period - 1)) / (-math.expm1(-x * period) * (1 + q))
-    last = math.exp(-x * (2 * quiet + 1)) / -math.expm1(-2 * x * (quiet + 1))
-    return last >= earlier
+    return math.exp(-x * (2 * quiet + 1)) / -math.expm1(-2 * x * (quiet + 1)) >= earlier
 
 
 def _one_pool(x: float, ratio: float, diameter_ratio: float, window: int) -> float:
     """The cost of a window that starts at the diameter, in one pool; infinite where the pool is not allowed."""
     if x == 0.0:
         return (diameter_ratio + window * ratio) / math.sqrt(window)
+    if x == math.inf:
+        return ratio
     if x > 0.0:
-        if math.isinf(x):
-            return ratio
         travelled = math.exp(-x * window) * diameter_ratio + ratio * math.expm1(-x * window) / math.expm1(-x)
         return travelled * math.sqrt(math.expm1(-2 * x) / math.expm1(-2 * x * window))
     # Expanding, in units of the first weight c^w: slopes grow, so the last step must not be steeper than the pool.
@@ -199,20 +196,17 @@ _SMALLEST_LOG_RATIO = -345.0
 def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, period: int) -> Array:
     """The smallest mu for the record that moves steps j, j + period, ... by `moves`, for each j that is a step."""
     c, s, tau = solver.listed_steps(contractions, moves, noises)
-    steps = len(s)
-    period = min(period, steps)
-    log_weights, passes = solver.log_weights_of(c), -(-steps // period)
-    shape, missing = (passes, period), passes * period - steps
+    period = min(period, len(s))
+    log_weights, shape, missing = solver.log_weights_of(c), (-1, period), -len(s) % period
     log_scales = np.pad(log_weights + np.log(tau), (0, missing), constant_values=-np.inf).reshape(shape)
     with np.errstate(divide="ignore"):
         log_ratios = np.pad(np.log(s / tau), (0, missing), constant_values=-np.inf).reshape(shape)
     kept, log_carried = _unpushed_past(log_scales, log_ratios)
     log_scales, log_ratios = log_scales[kept:], log_ratios[kept:]
-    log_volumes = _segment_volumes(log_scales)
+    segment_scales = 0.5 * _segment_volumes(log_scales)
     # A segment moves by its first step; the first kept one by what the past carries, too.
     log_moved = log_scales + log_ratios
     log_moved[0] = np.logaddexp(log_moved[0], log_carried)
-    segment_scales = 0.5 * log_volumes
     with np.errstate(invalid="ignore"):
         ratios = np.exp(np.maximum(log_moved - segment_scales, _SMALLEST_LOG_RATIO))
     result, last = np.zeros(period), period - missing
@@ -235,12 +229,10 @@ def _unpushed_past(log_scales: Array, log_ratios: Array) -> tuple[int, Array]:
 
 def _segment_volumes(log_scales: Array) -> Array:
     """log of the sum of squared scales from each step to the one before it in the next pass."""
-    passes, period = log_scales.shape
     squares = 2.0 * log_scales
     rest = np.logaddexp.accumulate(squares[:, ::-1], axis=1)[:, ::-1]
-    beginning = np.full((passes, period), -math.inf)
-    if period > 1:
-        beginning[:-1, 1:] = np.logaddexp.accumulate(squares[1:, :-1], axis=1)
+    beginning = np.full_like(squares, -math.inf)
+    beginning[:-1, 1:] = np.logaddexp.accumulate(squares[1:, :-1], axis=1)
     return np.logaddexp(rest, beginning)
 
 
@@ -268,15 +260,14 @@ def kept_shifts(steps: IdenticalSteps | ListedSteps, kept: range, period: int) -
 
 def _later_segments(energies: Array, kept: range) -> Array:
     """The sum over all segments but the first, for each position; segment i starts at step t_1 + (i - 1) thin."""
-    period, count = len(energies), len(kept) - 1
+    period = len(energies)
     common = math.gcd(kept.step, period)
     cycle = period // common
-    whole, rest = divmod(count, cycle)
+    whole, rest = divmod(len(kept) - 1, cycle)
     if rest * period > _MOST_WORK:
         whole, rest = whole + 1, 0
     # Over a cycle a position meets every offset of its residue class once.
-    classes = energies.reshape(cycle, common).sum(axis=0)
-    total = whole * np.roll(np.tile(classes, cycle), kept[0])
+    total = whole * np.roll(np.tile(energies.reshape(cycle, common).sum(axis=0), cycle), kept[0])
     for segment in range(rest):
         total = total + np.roll(energies, kept[0] + segment * kept.step)
     return total

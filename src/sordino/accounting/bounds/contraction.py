@@ -52,8 +52,7 @@ def clipped_modulus(eta: float, lam: float, beta: float) -> float:
     if decayed <= 0:
         raise refuse("eta * lam", "to be below 1 for the corrected modulus", eta * lam, "take a smaller step")
     a, t = float(decayed), float(Fraction(eta) * Fraction(beta))
-    modulus = a / math.sqrt(1.0 - t / (4.0 * a)) if t <= 3.0 * a else t - a
-    return widen_up(modulus, _ACCURACY)
+    return widen_up(a / math.sqrt(1.0 - t / (4.0 * a)) if t <= 3.0 * a else t - a, _ACCURACY)
 
 
 # With two classes the residual is a multiple of one fixed vector, so clipping the norm clips a scalar residual.
@@ -170,8 +169,7 @@ def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Ce
     records = spec.n + spec.surplus
 
     def up_to(most: int) -> Contraction:
-        share = Fraction(most, chain.divisor(spec.n))
-        beyond = max(share - 1, Fraction(0))
+        beyond = max(Fraction(most, chain.divisor(spec.n)) - 1, Fraction(0))
         least = min(kept_low, low, (1 + beyond) * low - beyond * kept_high)
         largest = max(kept_high, high, (1 + beyond) * high - beyond * kept_low)
         return _between((*certificates, *regulariser), least, largest)
@@ -239,9 +237,8 @@ def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
         kept, steepness = 1.0 - steps * convexity, steps * beta
         with np.errstate(invalid="ignore", divide="ignore"):
             mild = kept / np.sqrt(1.0 - steepness / (4.0 * kept))
-        modulus = np.where(steepness <= 3.0 * kept, mild, steepness - kept)
         # 1 - eta lambda may cancel: its absolute error is a unit of 1.
-        return modulus * (1.0 + _ACCURACY) + _ACCURACY
+        return np.where(steepness <= 3.0 * kept, mild, steepness - kept) * (1.0 + _ACCURACY) + _ACCURACY
 
     def at(step: float) -> float:
         return clipped_modulus(step, convexity, beta) if np.isfinite(step * beta) else np.inf

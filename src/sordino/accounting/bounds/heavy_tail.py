@@ -217,8 +217,7 @@ def lyapunov(
     """
     batches = 0.0 if universal_point else left_out
     drift = loss.m * step / (4 if batches else 2)
-    noise = scale * absolute_moment(alpha, 1.0, dim)
-    offset = drift + math.sqrt(2 * step * loss.K) + noise
+    offset = drift + math.sqrt(2 * step * loss.K) + scale * absolute_moment(alpha, 1.0, dim)
     if not universal_point:
         offset += (2 - drift) * 2 * loss.stable_point
     offset += batches * step * 2 * loss.K2 * loss.D * (loss.stable_point + 1)

@@ -65,8 +65,7 @@ def capped_step(relation: Relation, rate: float, ratio: float, full: float) -> P
         return normal.GaussianPair(2 * ratio)
     own = poisson_step(relation, rate, ratio)
     drawn = normal.PoissonRemovePair if relation is Relation.ADD_REMOVE else normal.WithoutReplacementPair
-    other = drawn(rate, 2 * ratio)
-    return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
+    return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((drawn(rate, 2 * ratio), 1),)))
 
 
 def unit_step(rate: float, ratio: float, size: int, cap: int | None = None, others: int = 0) -> Pair:
@@ -138,15 +137,12 @@ def allocated(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) 
     for one in listed:
         if shared > 0:
             factors.append((normal.GaussianPair(2 * shared if replaced else shared), one.count))
-        factors.append((replaced_round(one.total, one.ratio) if replaced else _round(one), one.count))
+        alone = normal.GaussianPair(one.ratio) if one.total == 1 else AllocationPair(one.total, one.made, one.ratio)
+        factors.append((replaced_round(one.total, one.ratio) if replaced else alone, one.count))
     found = LossDistribution(tuple(factors))
     if replaced or relation is Relation.ADD_REMOVE:
         return found
     return replace_one_from_add_remove(found, Relation.ADD_REMOVE)
-
-
-def _round(one: Round) -> Pair:
-    return normal.GaussianPair(one.ratio) if one.total == 1 else AllocationPair(one.total, one.made, one.ratio)
 
 
 def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) -> Guarantee:
@@ -220,12 +216,10 @@ def shuffled_pass(batches: int, ratio: float, delta: float) -> ExplicitPair | No
         return _rough_epsilon(batches, ratio, threshold, delta)
 
     # The failure t must stay below delta: epsilon_0 is a few ratios, and grows with the number of batches.
-    low, high = ratio / 4, ratio * (ratio / 2 + _DEVIATIONS + 1.0)
-    grid = np.linspace(low, high, 48)
-    start = int(np.argmin([cost(float(at)) for at in grid]))
-    threshold, _ = golden_section(
-        cost, float(grid[max(0, start - 1)]), float(grid[min(len(grid) - 1, start + 1)]), 0.01 * high
-    )
+    high = ratio * (ratio / 2 + _DEVIATIONS + 1.0)
+    grid = np.linspace(ratio / 4, high, 48).tolist()
+    start = int(np.argmin([cost(at) for at in grid]))
+    threshold, _ = golden_section(cost, grid[max(0, start - 1)], grid[min(len(grid) - 1, start + 1)], 0.01 * high)
     if math.isinf(cost(threshold)):
         return None
     top = min(threshold, 40.0)
@@ -235,8 +229,7 @@ def shuffled_pass(batches: int, ratio: float, delta: float) -> ExplicitPair | No
 
 def clone_failure(batches: int, ratio: float, threshold: float) -> float:
     """t of the statement, rounded up."""
-    excess = float(delta_range(ratio, threshold)[1]) * math.exp(-threshold)
-    return min(1.0, up(batches * excess * (1 + 1e-12)))
+    return min(1.0, up(batches * (float(delta_range(ratio, threshold)[1]) * math.exp(-threshold)) * (1 + 1e-12)))
 
 
 def _rough_epsilon(batches: int, ratio: float, threshold: float, delta: float) -> float:
@@ -277,8 +270,7 @@ def _clones(others: int, rate: float) -> tuple[Whole, Array]:
     groups = _GROUPS if mean < _MANY else _FEW_GROUPS
     starts = np.unique(np.minimum(np.append(0, np.linspace(low, high, groups).astype(np.int64)), _MOST_CLONES))
     # P(number >= start), rounded down, and differences from above: stochastically below the exact law.
-    reached = np.append(1.0, at_least(starts[1:], others, rate)[0])
-    return starts, np.maximum(-np.diff(np.append(reached, 0.0)), 0.0)
+    return starts, np.maximum(-np.diff(at_least(starts[1:], others, rate)[0], prepend=1.0, append=0.0), 0.0)
 
 
 @lru_cache(maxsize=4)
@@ -289,8 +281,7 @@ def _lean(ratio: float) -> tuple[GridLaw, float, float]:
     is half the difference of those of a and a'.
     """
     spacing = 1 / max(_FEWEST, math.ceil(_CELLS / math.tanh(ratio / 2)))
-    furthest = math.tanh((ratio / 2 + _FURTHEST) * ratio / 2)
-    last = min(round(1 / spacing), math.ceil(furthest / spacing))
+    last = min(round(1 / spacing), math.ceil(math.tanh((ratio / 2 + _FURTHEST) * ratio / 2) / spacing))
     edges = np.arange(-last, last + 1, dtype=np.float64) * spacing
     with np.errstate(divide="ignore"):
         losses = np.log1p(edges) - np.log1p(-edges)

@@ -43,7 +43,10 @@ def sensitivity(run: MatrixMechanism) -> float | str:
     uses = participation.uses or participation.most_uses(steps)
     column = run.strategy.first_column(steps)
     if column is not None and _falling(column):
-        return _root(_comb(column, participation.separation or steps, uses), steps)
+        # Squared length of the sum of columns 0, b, 2b, ..., which is the largest (Kalinin & Lampert 2024).
+        sums = _combs(column, participation.separation or steps)
+        sums[uses:] -= sums[:-uses].copy() if uses < len(sums) else 0.0
+        return _root(float((sums.ravel()[:steps] ** 2).sum()), steps)
     if steps > MOST_STEPS:
         return f"evaluates matrices other than falling Toeplitz ones up to {MOST_STEPS} steps, and there are {steps}"
     return _root(_by_gram(np.abs(run.strategy.gram(steps)), participation, uses), steps)
@@ -75,13 +78,6 @@ def _falling(column: Array) -> bool:
     return bool(column[-1] >= 0 and np.all(np.diff(column) <= 0))
 
 
-def _comb(column: Array, separation: int, uses: int) -> float:
-    """Squared length of the sum of columns 0, b, 2b, ...: the largest for falling columns (Kalinin & Lampert 2024)."""
-    sums = _combs(column, separation)
-    sums[uses:] -= sums[:-uses].copy() if uses < len(sums) else 0.0
-    return float((sums.ravel()[: len(column)] ** 2).sum())
-
-
 def _by_gram(gram: Array, participation: Participation, uses: int) -> float:
     separation, steps = participation.separation or len(gram), len(gram)
     if participation.scheme is ParticipationScheme.EPOCHS:
@@ -102,8 +98,7 @@ def _best_apart(values: Array, separation: int, uses: int) -> float:
     """The largest sum of at most `uses` values that are `separation` apart."""
     best = np.zeros(len(values) + separation)
     for _ in range(uses):
-        taken = np.maximum.accumulate(values + best[: len(values)])
-        best = np.concatenate([np.zeros(separation), taken])
+        best[separation:] = np.maximum.accumulate(values + best[: len(values)])
     return float(best.max())
 
 
@@ -114,8 +109,7 @@ def sampled_steps(run: MatrixMechanism) -> tuple[float, int]:
     every = participation.separation or 1 if participation.scheme is ParticipationScheme.POISSON else 1
     count = -(-steps // every)
     parts = min(count, -(-run.strategy.reach(steps) // every))
-    squares = run.strategy.squares(steps)
-    return _root(parts * float(squares.max()), steps), count
+    return _root(parts * float(run.strategy.squares(steps).max()), steps), count
 
 
 @dataclass(frozen=True)
@@ -131,18 +125,15 @@ class Places:
 @lru_cache(maxsize=64)
 def hidden_places(run: MatrixMechanism) -> tuple[Places, ...] | str:
     """Ways to see a unit that is put into one of several places, for noise of deviation 1; or why there is none."""
-    participation, steps = run.participation, run.steps
-    length = participation.separation or steps
-    again = participation.scheme is ParticipationScheme.RANDOM_ALLOCATION
-    overlaps = _place_products(run, length, again)
-    if isinstance(overlaps, str):
+    length = run.participation.separation or run.steps
+    again = run.participation.scheme is ParticipationScheme.RANDOM_ALLOCATION
+    if isinstance(overlaps := _place_products(run, length, again), str):
         return overlaps
-    rounds = -(-steps // length) if again else 1
+    rounds = -(-run.steps // length) if again else 1
     # Rounds whose uses share no row are seen one by one; the noise is cut into parts for those that may.
-    parts = min(rounds, -(-(length - 1 + run.strategy.reach(steps)) // length))
-    rounding = _rounding(steps)
+    parts = min(rounds, -(-(length - 1 + run.strategy.reach(run.steps)) // length))
+    rounding, found = _rounding(run.steps), []
     square = parts * overlaps[0] * (1 + rounding)
-    found = []
     for apart in range(1, min(length // 2, _MOST_CLASSES) + 1):
         shared = min(square, parts * float(overlaps[apart::apart].max(initial=0.0)) * (1 + rounding))
         found.append(Places(length // apart, shared, square - shared, rounds))
@@ -154,17 +145,14 @@ def _place_products(run: MatrixMechanism, length: int, again: bool) -> Array | s
     steps = run.steps
     column = run.strategy.first_column(steps)
     if column is not None:
+        # The uses of the first place: the comb of its column. Those of others are the same, moved and cut off.
         moves = np.abs(column)
-        if not again:
-            # The uses of the first place: the comb of its column. Those of others are the same, moved and cut off.
-            moves = _combs(moves, length).ravel()[:steps]
-        return _own_products(moves, length)
+        return _own_products(moves if again else _combs(moves, length).ravel()[:steps], length)
     if steps > MOST_STEPS:
         return f"evaluates matrices other than Toeplitz ones up to {MOST_STEPS} steps, and there are {steps}"
-    missing = -steps % length
-    gram = np.pad(run.strategy.gram(steps, absolute=True), (0, missing)).reshape(
-        -1, length, (steps + missing) // length, length
-    )
+    rounds = -(-steps // length)
+    gram = np.pad(run.strategy.gram(steps, absolute=True), (0, rounds * length - steps))
+    gram = gram.reshape(rounds, length, rounds, length)
     places = np.einsum("iaib->iab", gram).max(axis=0) if again else gram.sum(axis=(0, 2))
     return np.array([np.diagonal(places, apart).max() for apart in range(length)])
 
@@ -181,8 +169,7 @@ def _own_products(moves: Array, length: int, side: float = 1.0) -> Array:
     transform, seen = np.fft.rfft(moves, size), np.fft.rfft(moves > 0, size)
     products = np.fft.irfft(np.abs(transform) ** 2, size)[:length]
     counts = np.fft.irfft(np.abs(seen) ** 2, size)[:length]
-    square = float((moves * moves).sum())
-    return np.where(counts > 0.5, np.maximum(products + side * _ROUNDING * square, 0.0), 0.0)
+    return np.where(counts > 0.5, np.maximum(products + side * _ROUNDING * float((moves * moves).sum()), 0.0), 0.0)
 
 
 def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
@@ -201,8 +188,7 @@ def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
         # Turns of the first group that share no row.
         turns = moves[:: every * -(-bands // every)]
         full = turns[turns >= turns[0] * (1 - 1e-9)]
-        pair = PoissonRemovePair(participation.rate, float(full.min()))
-        return ((pair, len(full)),), "in turns that share no row"
+        return ((PoissonRemovePair(participation.rate, float(full.min())), len(full)),), "in turns that share no row"
     column, whole = run.strategy.first_column(steps), steps // every
     if column is None or column.min() < 0 or every < 2 or whole == 0:
         # A use in one step alone is as likely as its place.

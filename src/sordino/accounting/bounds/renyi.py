@@ -36,8 +36,7 @@ def poisson_renyi(order: float, rate: float, mu: float, relation: Relation) -> f
     if rate >= 1.0 or order > LARGEST_ORDER or mu > LARGEST_RATIO:
         return whole
     rate = max(rate, _SMALLEST_RATE)
-    strip = math.pi / (4 * mu) if replace else min(math.pi / (2 * mu), 4.0)
-    strip = min(strip, 4.0)
+    strip = min(math.pi / ((4 if replace else 2) * mu), 4.0)
     growth = strip * strip / 2 + (order * math.log(2) / 2 if replace else 0.0)
     step = min(0.1, 2 * math.pi * strip / (60.0 + growth))
     reach = _REACH + (math.sqrt(-2 * order * math.log1p(-rate)) if replace else 0.0)
@@ -67,8 +66,7 @@ def _log_mean(log_ratio: Array, ratio_error: Array, log_weight: Array, weight_er
     weights = np.exp(log_weight)
     terms = weights * np.expm1(log_ratio)
     doubts = weights * np.exp(log_ratio) * ratio_error + np.abs(terms) * weight_error
-    excess = float(math.fsum(terms)) + 2 * float(doubts.sum()) + 1e-18
-    return max(0.0, math.log1p(excess)) * (1 + 1e-14)
+    return max(0.0, math.log1p(math.fsum(terms) + 2 * float(doubts.sum()) + 1e-18)) * (1 + 1e-14)
 
 
 LARGEST_SUBSET_ORDER = 256
@@ -160,13 +158,11 @@ _CLOSED = 1 + 1e-14
 def round_renyi(total: int, done: int, mu: float, relation: Relation) -> tuple[float, ...]:
     """D_order of a round, both directions, at each of `ORDERS`; rounded up."""
     orders = np.asarray(ORDERS)
-    excess = orders - 1
-    ways = 1 if relation is Relation.ADD_REMOVE else 4
-    found = orders * (ways * mu * mu / 2) * _CLOSED
+    found = orders * ((1 if relation is Relation.ADD_REMOVE else 4) * mu * mu / 2) * _CLOSED
     sampled = total > 1 and mu <= LARGEST_MU
     if sampled and relation is Relation.ADD_REMOVE:
-        moments = np.maximum(removal(total, done, mu, orders), addition(total, done, mu, excess))
-        found = np.minimum(found, moments / excess)
+        moments = np.maximum(removal(total, done, mu, orders), addition(total, done, mu, orders - 1))
+        found = np.minimum(found, moments / (orders - 1))
     elif sampled:
         further = np.asarray(_WHOLE, float)
         moments = removal(total, done, mu, further)
@@ -244,9 +240,8 @@ def _addition(total: int, done: int, mu: float) -> Array:
     step = 2 * math.pi * theta / _OUTER
     right = math.log(LARGEST_POWER) + mu * mu * (LARGEST_POWER / total + 0.5) + 4.0
     w = np.arange(_LEFT, min(right, _RIGHT), step)
-    seen = _log_transform(mu, np.exp(w) / total)
     # Both terms are negative or 0, and rounded towards 0.
-    logs = (done * seen - np.exp(w) * ((total - done) / total)) * (1 - _ROUNDING)
+    logs = (done * _log_transform(mu, np.exp(w) / total) - np.exp(w) * ((total - done) / total)) * (1 - _ROUNDING)
     found = np.empty(len(powers))
     for place, s in enumerate(powers):
         g = s * w + logs

@@ -290,15 +290,14 @@ def gaussian_mixture(mus: Array, weights: Array) -> Guarantee:
     if len(values) > _EXACT_MUS + _SHARED_MUS:
         values, totals = _grouped_mus(values, totals)
     used = totals > 0
-    shares = totals[used] / totals[used].sum()
-    return convert.mix(shares.tolist(), [GaussianDP(mu) for mu in values[used].tolist()])
+    shares = (totals[used] / totals[used].sum()).tolist()
+    return convert.mix(shares, [GaussianDP(mu) for mu in values[used].tolist()])
 
 
 def _grouped_mus(values: Array, totals: Array) -> tuple[Array, Array]:
     """Ascending distinct values onto fewer: a value that is never used at all keeps its 0."""
     shared, exact = values[:-_EXACT_MUS], values[-_EXACT_MUS:]
-    lowest = shared[shared > 0][0]
-    edges = np.concatenate([[0.0], np.geomspace(lowest, shared[-1], _SHARED_MUS)])
+    edges = np.append(0.0, np.geomspace(shared[shared > 0][0], shared[-1], _SHARED_MUS))
     # geomspace may end a rounding error below its last value.
     edges[-1] = shared[-1]
     slots = np.searchsorted(edges, shared)

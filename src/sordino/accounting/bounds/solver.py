@@ -92,8 +92,7 @@ def _lockstep(log_scales: Array, ratios: Array) -> Array:
             depth[active] -= 1
             active = active[depth[active] > 0]
         depth += 1
-    filled = np.arange(segments)[:, None] < depth
-    return np.sum(np.where(filled, ratio, 0.0) ** 2, axis=0)
+    return np.sum(np.where(np.arange(segments)[:, None] < depth, ratio, 0.0) ** 2, axis=0)
 
 
 # The cheapest shifts: the exact minimiser behind every `shifted.*` theorem.
@@ -228,8 +227,7 @@ def _segments(log_weights: Array, s: Array, tau: Array) -> tuple[Array, Array]:
 
 def rounded_root(energies: Array, log_weights: Array) -> Array:
     """The roots of energies, rounded up by what the roundings of the scales can amount to; 0 stays 0."""
-    accuracy = _ROUNDINGS + 8 * float(np.ptp(log_weights)) * UNIT_ROUNDOFF
-    return np.sqrt(energies) * (1 + accuracy)
+    return np.sqrt(energies) * (1 + (_ROUNDINGS + 8 * float(np.ptp(log_weights)) * UNIT_ROUNDOFF))
 
 
 # The cheapest shifts when a step's modulus is the smaller of two lines. Far apart, two steps end at most rho z + 2 eta

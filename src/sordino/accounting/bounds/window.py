@@ -56,8 +56,7 @@ class _Gridded:
         """Masses of factor * Z on another grid, rounded up."""
         places = np.arange(len(self.masses)) * (self.spacing * factor / spacing)
         # A position 1e-13 above a grid point is put on it; the grid is stretched by more than that at the end.
-        cells = np.ceil(places * (1 - 1e-13)).astype(np.int64)
-        return np.bincount(cells, weights=self.masses).astype(np.float64)
+        return np.bincount(np.ceil(places * (1 - 1e-13)).astype(np.int64), weights=self.masses).astype(np.float64)
 
     def cut(self) -> "_Gridded":
         beyond = np.cumsum(self.masses[::-1])
@@ -93,9 +92,8 @@ def _remembered(contraction: float, rate: float, steps: int) -> int:
     if contraction >= 1.0:
         return steps
     # c^n / (1 - c) <= share * max(1, q / (1 - c)): the charge is small beside one move or the mean distance.
-    slow = -math.expm1(math.log(contraction))
-    enough = math.log(_FORGOTTEN * max(slow, rate)) / math.log(contraction)
-    return min(steps, max(1, math.ceil(enough)))
+    log = math.log(contraction)
+    return min(steps, max(1, math.ceil(math.log(_FORGOTTEN * max(-math.expm1(log), rate)) / log)))
 
 
 @lru_cache(maxsize=16)
@@ -145,13 +143,11 @@ def thinned(values: Array, masses: Array, lost: float, largest: float, most: int
     inner, outer = np.linspace(0, bulk, most * 3 // 4), np.linspace(bulk, len(values) - 1, most // 4)
     ends = np.unique(np.ceil(np.concatenate([inner, outer])).astype(np.int64))
     # P(Z > values[end]) rounded up, then differences: a law that is above in the stochastic order, whatever the errors.
-    exceeding = np.append(beyond[1:], lost)[ends]
-    survival = np.minimum(exceeding * (1 + _ACCURACY), 1.0)
+    survival = np.minimum(np.append(beyond[1:], lost)[ends] * (1 + _ACCURACY), 1.0)
     survival[-1] = min(1.0, survival[-1] + _CUT)
-    weights = -np.diff(np.concatenate([[1.0], survival, [0.0]]))
+    weights = -np.diff(survival, prepend=1.0, append=0.0)
     kept = weights > 0
-    placed = np.append(values[ends], largest)
-    return RoundedLaw(tuple(placed[kept].tolist()), tuple(weights[kept].tolist()))
+    return RoundedLaw(tuple(np.append(values[ends], largest)[kept].tolist()), tuple(weights[kept].tolist()))
 
 
 # Random batches seen through a window: hide the last steps' batches, shift away what the steps before left behind.
@@ -271,14 +267,12 @@ def _best(
     log = math.log(chain.contraction)
     distance = max(1.0, moving / -math.expm1(log))
     shortest = math.log(_LARGEST_PUSH * max(1.0, 1.0 / chain.ratio) / distance) / log
-    longest = math.log(_SMALLEST_PUSH * -math.expm1(log)) / log
-    most = min(float(chain.steps - 2), math.ceil(longest))
+    most = min(float(chain.steps - 2), math.ceil(math.log(_SMALLEST_PUSH * -math.expm1(log)) / log))
     least = min(most, max(0.0, math.floor(shortest)))
     window = _best_window(cost, least, most, 0.6)
     share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
-    tried = (fine(window, share), chain.plain())
-    return min(tried, key=lambda guarantee: together(guarantee).epsilon(delta))
+    return min(fine(window, share), chain.plain(), key=lambda guarantee: together(guarantee).epsilon(delta))
 
 
 def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:
