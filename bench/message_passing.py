@@ -43,11 +43,11 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Public, RoundBlock, RoundProgram, advance
 from sordino.models.contributions import RowSizes
-from sordino.models.message_passing.sites import NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import NetworkSite
 from sordino.noise.lattice import in_doubles
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
-SITE = NetworkSite(HIDDEN, PublicPrecision(10.0))
+SITE = NetworkSite(HIDDEN, 10.0)
 SEQUENTIAL, MINI_BATCH = 25_000.0, 125_000.0
 SCANS = ("step", "scan")
 _ABOUT = (

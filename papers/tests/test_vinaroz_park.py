@@ -31,7 +31,7 @@ from papers.vinaroz_park.sets import DECLARED, HALF_WIDTH, SUITE, RegressionSet,
 from sordino.core.bound import Relation
 from sordino.core.spec import Scheme
 from sordino.core.validate import InputError
-from sordino.mechanisms.messages import Prior, RaiseEigenvalues, Refinement
+from sordino.mechanisms.messages import Prior, Refinement, Repair
 from sordino.noise.randomness import SeededRandomness
 
 RELATIONS = tuple(Relation)
@@ -249,7 +249,7 @@ def test_a_run_that_begins_with_two_components_swapped_ends_with_them_swapped():
             np.zeros(300),
             SeededRandomness(1),
             prior=prior,
-            refinement=Refinement(repair=RaiseEigenvalues(1e-2)),
+            refinement=Refinement(repair=Repair(1e-2)),
             steps=600,
             sampling=Scheme.RESHUFFLED,
             batch=1,

@@ -16,7 +16,7 @@ from papers.vinaroz_park.refinements import linear_decay
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import refuse
-from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenvalues, Refinement, run_message_passing
+from sordino.mechanisms.messages import CentredCoordinates, Prior, Refinement, Repair, run_message_passing
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.models.families.mixture import GaussianMixture
@@ -114,7 +114,7 @@ MOST_RESTARTS, MU_PER_RESTART, SELECTION = 4, 0.37, 0.1
 # Log densities of records are cut to this range when restarts are compared.
 LOG_DENSITIES = (-14.0, -2.0)
 EM_ROUNDS, EM_CLIP = 5, 3.0
-_CENTRED = Refinement(CentredCoordinates(1.0), RaiseEigenvalues(FLOOR), start_scale=1.0)
+_CENTRED = Refinement(CentredCoordinates(1.0), Repair(FLOOR), start_scale=1.0)
 
 
 def from_prior() -> Posterior:

@@ -31,7 +31,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.mechanisms.messages import RaiseEigenvalues
+from sordino.mechanisms.messages import Repair
 from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Moments, Site, Slopes
 
 # The accounting: what the paper's accountant asks for, and what passes over the records need.
@@ -286,7 +286,7 @@ def _repaired(family: GaussianFamily, floor: float, theta: Array, before: Array)
         return jnp.clip(theta, jnp.asarray(lowest, theta.dtype), jnp.asarray(highest, theta.dtype))
 
     def raised(theta: Array) -> Array:
-        return jax.vmap(jax.vmap(lambda one: RaiseEigenvalues(floor)(family, one, one).theta))(theta)
+        return jax.vmap(jax.vmap(lambda one: Repair(floor)(family, one, one).theta))(theta)
 
     # Eigenvalues of blocks are dear, and rarely needed where there is no noise.
     lowest = jax.vmap(jax.vmap(lambda one: jnp.min(_pivots(family.unpack(one).precision))))(theta)

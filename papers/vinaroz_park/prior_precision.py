@@ -102,7 +102,7 @@ def run_learned(asked: Problem, passes: int = PASSES, seed: int = 0) -> Recorded
             state = state._replace(theta=theta[None])
             if number in MARKS or number == passes:
                 answer = predictions(site, family, state.theta, jnp.asarray(asked.test_rows))
-                found[number] = scores(asked, np.asarray(answer.mean), np.asarray(answer.variance))
+                found[number] = scores(asked, *map(np.asarray, answer))
                 shape, rate = jax.vmap(lambda one: one.gamma)(factors).T
                 found[number]["prior_precision"] = np.asarray(shape / rate)[None]
     return recorded(asked, printed.SEP, READING, 0, found)

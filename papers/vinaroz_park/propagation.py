@@ -18,9 +18,9 @@ from sordino.core import gaussian
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import instance_of
-from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenvalues, Refinement, run_message_passing
+from sordino.mechanisms.messages import CentredCoordinates, Prior, Refinement, Repair, run_message_passing
 from sordino.mechanisms.posterior.laws import GaussianPosterior
-from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite
 from sordino.noise.randomness import SeededRandomness
 
 HIDDEN = 50
@@ -61,10 +61,10 @@ def rounds_spec(setting: RoundsSetting, budget: Budget, records: int) -> Spec:
 
 def fit_rounds(setting: RoundsSetting, fold: Fold, budget: Budget, seed: int, noised: bool = True) -> Fitted:
     """Private rounds and the released noise variance; without noise, the same rounds with the clip kept."""
-    site = NetworkSite(HIDDEN, PublicPrecision(setting.noise_precision))
+    site = NetworkSite(HIDDEN, setting.noise_precision)
     refinement = Refinement(
         CentredCoordinates(setting.weight),
-        RaiseEigenvalues(setting.floor(fold.records)),
+        Repair(setting.floor(fold.records)),
         start_scale=setting.start_scale,
     )
     spec, randomness = rounds_spec(setting, budget, fold.records), SeededRandomness(seed)
@@ -93,8 +93,8 @@ def _with_noise_variance(
     site = instance_of("site", posterior.site, NetworkSite)
 
     def predict(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = site.predict(posterior.moments, jnp.asarray(rows, posterior.natural.dtype))
-        return np.asarray(found.mean, np.float64), np.asarray(found.variance, np.float64)
+        mean, variance = site.predict(posterior.moments, jnp.asarray(rows, posterior.natural.dtype))
+        return np.asarray(mean, np.float64), np.asarray(variance, np.float64)
 
     def mean(rows: np.ndarray) -> np.ndarray:
         return predict(rows)[0]
@@ -150,7 +150,7 @@ def _statistic(target: float, seed: int) -> float:
         y,
         SeededRandomness(seed),
         prior=Prior(10.0),
-        refinement=Refinement(repair=RaiseEigenvalues(1e-3)),
+        refinement=Refinement(repair=Repair(1e-3)),
         steps=EPOCHS * RECORDS,
         sampling=Scheme.RESHUFFLED,
         batch=1,

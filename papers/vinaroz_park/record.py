@@ -35,7 +35,7 @@ from papers.vinaroz_park.variational import ADAM, AVERAGED, DP_VI, DP_VI_CORRECT
 from sordino.core.atomic_write import write_file
 from sordino.mechanisms.messages import Messages, Prior, Refinement
 from sordino.models.message_passing.gaussians import GaussianFamily
-from sordino.models.message_passing.sites import GammaPrecision, NetworkSite, PredictiveMoments
+from sordino.models.message_passing.sites import GammaPrecision, NetworkSite
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).with_name("recorded")
@@ -158,7 +158,7 @@ def run_messages(
             state = jax.block_until_ready(printed.one_pass(site, family, FLOOR, lanes, prior, state, orders, key))
             if number in MARKS or number == passes:
                 answer = predictions(site, family, state.theta, rows)
-                found[number] = scores(asked, np.asarray(answer.mean), np.asarray(answer.variance))
+                found[number] = scores(asked, *map(np.asarray, answer))
                 keep(made(found))
             progress(f"{asked.name}: pass {number} of {passes}")
     return made(found)
@@ -171,8 +171,10 @@ def network(asked: Problem) -> tuple[NetworkSite, GaussianFamily, jax.Array]:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def predictions(site: NetworkSite, family: GaussianFamily, theta: jax.Array, rows: jax.Array) -> PredictiveMoments:
-    """Predictions of every lane and split; compiled once for all sets of one shape."""
+def predictions(
+    site: NetworkSite, family: GaussianFamily, theta: jax.Array, rows: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Means and variances of every lane and split; compiled once for all sets of one shape."""
     over_splits = jax.vmap(lambda one, X: site.predict(family.moments(one), X))
     return lax.map(lambda lane: over_splits(lane, rows), theta)
 

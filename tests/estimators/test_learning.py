@@ -171,7 +171,7 @@ def test_the_model_of_a_network_predicts_what_its_site_predicts():
     X = np.column_stack([np.ones(50), generator.uniform(-1, 1, (50, problem.features - 1))])
     model = _model(problem, 0.04)
     ours = scores_at(model, _posterior(problem, release, model, rounds).mean, X)[:, 0]
-    theirs = rounds.site.predict(release.posterior.moments, jnp.asarray(rounds.unit * X, jnp.float32)).mean
+    theirs = rounds.site.predict(release.posterior.moments, jnp.asarray(rounds.unit * X, jnp.float32))[0]
     assert ours == pytest.approx(np.asarray(theirs) / rounds.target_unit, abs=2e-3)
 
 

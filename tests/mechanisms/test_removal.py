@@ -101,7 +101,7 @@ def of_mixture(rows: Rows, planned: int) -> Array:
 
 def of_messages(coordinates) -> Summed:
     """Rows so short, and targets so large, that precisions stay near the prior's and only linear parts are seen."""
-    refinement = messages.Refinement(coordinates, messages.RaiseEigenvalues(1e-6))
+    refinement = messages.Refinement(coordinates, messages.Repair(1e-6))
 
     def summed(rows, planned):
         spec = rounds("message-passing", planned, 1.0, damping=float(planned))

@@ -119,8 +119,8 @@ IN_RUNS = mutations(
 + generator.random(count) < 2.0
 @@ posterior draws: the envelope is half as wide as it must be
 @@ | _gaussian_envelope.attempt | mechanisms/test_posterior_sample.py
-- generator.standard_normal((count, drawn.dim)) / math.sqrt(m)
-+ generator.standard_normal((count, drawn.dim)) / math.sqrt(4 * m)
+- generator.standard_normal((count, len(place))) / math.sqrt(m)
++ generator.standard_normal((count, len(place))) / math.sqrt(4 * m)
 @@ posterior draws: half the noise | _noised | mechanisms/test_posterior_sample.py
 - drawn.floating(draw, law, noise.scale)
 + drawn.floating(draw, law, noise.scale / 2)

@@ -77,7 +77,7 @@ SITES = {
     "probit": sites.ProbitSite(),
     "logistic": sites.LogisticSite(),
     "mixture": sites.MixtureSite((0.4, 0.6), 0.5),
-    "network": sites.NetworkSite(3, sites.PublicPrecision(4.0)),
+    "network": sites.NetworkSite(3, 4.0),
     "network of unknown precision": sites.NetworkSite(3, sites.GammaPrecision(6.0, 6.0)),
 }
 
@@ -133,7 +133,7 @@ def em_path() -> Path:
 
 
 def message_path(site, coordinates) -> Path:
-    refinement = messages.Refinement(coordinates, messages.RaiseEigenvalues(1e-6), start_scale=1.0)
+    refinement = messages.Refinement(coordinates, messages.Repair(1e-6), start_scale=1.0)
     setting = messages.Messages(site, messages.Prior(20.0), refinement, WIDTH)
     run = Run(ONE_ROUND, 1, WIDTH, np.zeros(1), SeededRandomness(0), jnp.zeros(()).dtype)
     moments = jax.jit(lambda: setting.family.moments(setting.kept(setting.first(run))))()

@@ -19,7 +19,7 @@ from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.rounds import device
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
 from sordino.models import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
-from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite
 from tests.mechanisms.specs import chain_spec, rounds_spec
 
 ROWS = 600
@@ -70,7 +70,7 @@ RUNS = {
             prior=Prior(1.0),
             refinement=Refinement(CentredCoordinates()),
         )
-        for name, site in (("line", GaussianSite()), ("network", NetworkSite(3, PublicPrecision(4.0))))
+        for name, site in (("line", GaussianSite()), ("network", NetworkSite(3, 4.0)))
     },
 }
 

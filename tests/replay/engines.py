@@ -17,8 +17,8 @@ from sordino.mechanisms.messages import (
     CentredCoordinates,
     NaturalCoordinates,
     Prior,
-    RaiseEigenvalues,
     Refinement,
+    Repair,
     run_message_passing,
 )
 from sordino.mechanisms.mixture import EmOptions, run_em
@@ -28,7 +28,7 @@ from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear
-from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite
 from sordino.noise.randomness import Randomness
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
@@ -128,7 +128,7 @@ def _em(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dic
 
 def _of_messages(site: Any, coordinates: Any) -> Callable[..., dict[str, Any]]:
     def start(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dict[str, Any]:
-        refinement = Refinement(coordinates, RaiseEigenvalues(1e-6), start_scale=1.0)
+        refinement = Refinement(coordinates, Repair(1e-6), start_scale=1.0)
         release = run_message_passing(spec, site, X, y, randomness, prior=Prior(20.0), refinement=refinement)
         return {"natural": np.asarray(release.natural), "iterates": np.asarray(release.iterates)}
 
@@ -199,7 +199,7 @@ ENGINES = {
         Engine(
             "messages-without-replacement-centred-network",
             _rounds("message-passing", "without-replacement", damping=3.0),
-            _of_messages(NetworkSite(2, PublicPrecision(4.0)), CentredCoordinates(0.1)),
+            _of_messages(NetworkSite(2, 4.0), CentredCoordinates(0.1)),
         ),
         Engine(
             "natural-gradients", _rounds("variational", "full", step_size=0.2, view="posterior-parameters"), _natural

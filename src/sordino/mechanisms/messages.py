@@ -9,7 +9,7 @@ noised sum and the cavity, a function of released values, so it is post-processi
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -107,8 +107,8 @@ class Repaired(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Repair(ABC):
-    """A way to make every eigenvalue of the precision at least `floor`, a public constant."""
+class Repair:
+    """Eigenvalues of the precision below a public floor are raised to it (Vinaroz & Park, Section 3.1, steps 9-11)."""
 
     floor: float
 
@@ -120,8 +120,7 @@ class Repair(ABC):
         parts = family.unpack(theta)
         excess, rate = parts.gamma[: family.gammas], -parts.gamma[family.gammas :]
         low_gammas = jnp.sum(excess < _SMALLEST_SHAPE_EXCESS) + jnp.sum(rate < _SMALLEST_RATE)
-        fixed = [jnp.maximum(excess, _SMALLEST_SHAPE_EXCESS), -jnp.maximum(rate, _SMALLEST_RATE)]
-        gamma = jnp.concatenate(fixed)
+        gamma = jnp.concatenate([jnp.maximum(excess, _SMALLEST_SHAPE_EXCESS), -jnp.maximum(rate, _SMALLEST_RATE)])
         if isinstance(family, BlockGaussian):
             values, vectors = jnp.linalg.eigh(parts.precision)
             rebuilt = jnp.einsum("bij,bj,bkj->bik", vectors, self._values(values), vectors)
@@ -134,9 +133,9 @@ class Repair(ABC):
         repaired = family.pack(Natural(linear, precision, gamma))
         return self._chosen(Repaired(repaired, low + low_gammas), theta, before)
 
-    @abstractmethod
     def _values(self, values: Array) -> Array:
         """Repaired eigenvalues; the last axis holds those of one block."""
+        return jnp.maximum(values, self.floor)
 
     def _linear(self, family: GaussianFamily, parts: Natural, raised: Array, before: Array) -> Array:
         """The linear part, given by how much the precision was raised."""
@@ -148,15 +147,7 @@ class Repair(ABC):
 
 
 @dataclass(frozen=True)
-class RaiseEigenvalues(Repair):
-    """Eigenvalues below the floor are raised to it (Vinaroz & Park, Section 3.1, steps 9-11)."""
-
-    def _values(self, values: Array) -> Array:
-        return jnp.maximum(values, self.floor)
-
-
-@dataclass(frozen=True)
-class RaiseAroundMean(RaiseEigenvalues):
+class RaiseAroundMean(Repair):
     """The same with the mean of the round before kept, for messages that are written around it.
 
     A step of share s takes mean m and precision L to (m L' + s g) / L', where noise can make L' negative. Raised to r
@@ -192,18 +183,15 @@ class Prior:
 class Refinement:
     """How messages are written and repaired, and where they start."""
 
-    coordinates: Coordinates = field(default_factory=NaturalCoordinates)  # what is clipped and noised
-    repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))  # of a precision that noise made indefinite
+    coordinates: Coordinates = NaturalCoordinates()  # what is clipped and noised
+    repair: Repair = Repair(1e-2)  # of a precision that noise made indefinite
     start_scale: float = 0.0  # standard deviation of the random, data-free means a run starts from; 0: the prior
 
     def __post_init__(self) -> None:
-        instance_of("coordinates", self.coordinates, Coordinates)
-        instance_of("repair", self.repair, Repair)
         check_numbers(self, start_scale=NON_NEGATIVE)
 
 
-@dataclass(frozen=True)
-class Repairs:
+class Repairs(NamedTuple):
     """How often noise left a precision that had to be repaired: rounds, and eigenvalues in all of them."""
 
     rounds: int
@@ -256,8 +244,6 @@ class Messages(Query):
 
     def __post_init__(self) -> None:
         instance_of("site", self.site, Site)
-        instance_of("prior", self.prior, Prior)
-        instance_of("refinement", self.refinement, Refinement)
         if isinstance(self.prior.mean, tuple) and len(self.prior.mean) != self.family.dim:
             raise refuse("prior mean", f"to have {self.family.dim} entries, or to be one number", self.prior.mean)
 
@@ -277,12 +263,11 @@ class Messages(Query):
     def first(self, run: Run) -> MessageState:
         """No messages, or a sum of them that gives random means at the prior's precision."""
         prior = self.prior_vector
-        none, start = jnp.zeros_like(prior), self.refinement.start_scale
-        messages = none
+        messages, start = jnp.zeros_like(prior), self.refinement.start_scale
         if start > 0.0:
             pull = self.prior.precision * start * run.start((self.family.dim,))
             messages = jnp.concatenate([pull, jnp.zeros(self.family.size - self.family.dim, prior.dtype)])
-        return MessageState(prior, messages, none, jnp.zeros(2, jnp.int32))
+        return MessageState(prior, messages, jnp.zeros_like(prior), jnp.zeros(2, jnp.int32))
 
     def inputs(self, run: Run, first: int, length: int) -> MessageInputs:
         both = gains(run.algorithm), expected_records(run.algorithm)

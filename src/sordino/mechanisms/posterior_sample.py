@@ -7,8 +7,11 @@ spec; `accounting/theorems/posterior_drawn.py` has the proofs. Draws are made in
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from sordino.core import spec as specs
@@ -57,19 +60,20 @@ def posterior_draws(
         remedy, word = "draw with the sampler of your own and hand each draw to `perturb`", drawn and "perturbed"
         raise refuse("algorithm.drawn.kind", "to be rejection or metropolis", word, remedy)
     centre = _vector("start", np.zeros(drawn.dim) if start is None else start, drawn.dim)
-    values: list[Array | None] = []
     if isinstance(drawn, specs.MetropolisDraws):
-        noise, drawing = ExactDraws.of(randomness), (run, drawn, potential, centre, generator)
-        values.extend(_noised(_metropolis(*drawing), drawn.noise, noise) for _ in range(run.draws))
+        bounded, noise = instance_of("potential", run.potential, specs.BoundedPotential), ExactDraws.of(randomness)
+        ball = _Ball(centre, bounded.diameter.value / 2, generator)
+        draw = lambda: _noised(_metropolis(drawn, potential, ball), drawn.noise, noise)  # noqa: E731
     elif isinstance(run.potential, specs.BoundedPotential):
-        values.extend(_uniform_envelope(run.potential, drawn, potential, centre, generator) for _ in range(run.draws))
+        ball = _Ball(centre, run.potential.diameter.value / 2, generator)
+        draw = partial(_uniform_envelope, drawn.trials, potential, ball)
     else:
-        concave: specs.StronglyLogConcave = instance_of("potential", run.potential, specs.StronglyLogConcave)
+        concave = instance_of("potential", run.potential, specs.StronglyLogConcave)
         if gradient is None:
             raise refuse("gradient", "to be given for a strongly log-concave potential", None)
-        point = _near_the_top(concave, drawn, gradient, centre)
-        values.extend(_gaussian_envelope(concave, drawn, potential, point, generator) for _ in range(run.draws))
-    return PosteriorDraws(spec, tuple(values))
+        point, m = _near_the_top(concave, drawn, gradient, centre), concave.strong_convexity.value
+        draw = partial(_gaussian_envelope, m, drawn.trials, potential, point, generator)
+    return PosteriorDraws(spec, tuple(draw() for _ in range(run.draws)))
 
 
 def perturb(spec: specs.Spec, draw: ArrayLike, randomness: Randomness) -> Array:
@@ -96,8 +100,7 @@ def _near_the_top(
         raise refuse("algorithm.drawn.smoothness", "to be given for a strongly log-concave potential", None)
     m, M = potential.strong_convexity.value, drawn.smoothness.value
     short = math.sqrt(2 * math.log(2) / max(1 / m - 1 / M, 1e-300)) * (1 - 1e-9)
-    point = start
-    slope = _vector("gradient", gradient(point), drawn.dim)
+    point, slope = start, _vector("gradient", gradient(start), drawn.dim)
     size = float(np.linalg.norm(slope))
     steps = math.ceil(math.log(max(size / short, 1.0)) / -math.log1p(-m / M)) + 8 if m < M else 8
     for _ in range(steps):
@@ -111,91 +114,69 @@ def _near_the_top(
     return np.stack([point, slope])
 
 
-def _gaussian_envelope(
-    potential: specs.StronglyLogConcave,
-    drawn: specs.RejectionDraws,
-    function: Potential,
-    point: Array,
-    generator: np.random.Generator,
-) -> Array | None:
+def _gaussian_envelope(m: float, trials: int, function: Potential, point: Array, generator: Generator) -> Array | None:
     """Proposals from N(x - g / m, I / m), of which F lies above the quadratic."""
-    m = potential.strong_convexity.value
     place, slope = point
     middle = place - slope / m
     height = float(_evaluated(function, place[None, :])[0]) - float(slope @ slope) / (2 * m)
 
     def attempt(count: int) -> tuple[Array, Array]:
-        moves = generator.standard_normal((count, drawn.dim)) / math.sqrt(m)
+        moves = generator.standard_normal((count, len(place))) / math.sqrt(m)
         rows = middle + moves
-        values = _evaluated(function, rows)
-        return rows, values - height - m / 2 * np.sum(moves * moves, axis=1)
+        return rows, _evaluated(function, rows) - height - m / 2 * np.sum(moves * moves, axis=1)
 
-    return _accepted(attempt, drawn.trials, generator)
+    return _accepted(attempt, trials, generator)
 
 
-def _uniform_envelope(
-    potential: specs.BoundedPotential,
-    drawn: specs.RejectionDraws,
-    function: Potential,
-    centre: Array,
-    generator: np.random.Generator,
-) -> Array:
+class _Ball(NamedTuple):
+    """The set on which a bounded potential lives, with draws from it."""
+
+    centre: Array
+    radius: float
+    generator: Generator
+
+    def draws(self, count: int) -> Array:
+        ways = self.generator.standard_normal((count, len(self.centre)))
+        ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+        return self.centre + self.radius * self.generator.random((count, 1)) ** (1 / len(self.centre)) * ways
+
+
+def _uniform_envelope(trials: int, function: Potential, ball: _Ball) -> Array:
     """Uniform proposals on the ball; where none is accepted, one more."""
-    radius = potential.diameter.value / 2
 
     def attempt(count: int) -> tuple[Array, Array]:
-        rows = _in_ball(count, centre, radius, generator)
+        rows = ball.draws(count)
         return rows, _evaluated(function, rows)
 
-    found = _accepted(attempt, drawn.trials, generator)
-    return _in_ball(1, centre, radius, generator)[0] if found is None else found
+    found = _accepted(attempt, trials, ball.generator)
+    return ball.draws(1)[0] if found is None else found
 
 
-def _accepted(
-    attempt: Callable[[int], tuple[Array, Array]], trials: int, generator: np.random.Generator
-) -> Array | None:
+def _accepted(attempt: Callable[[int], tuple[Array, Array]], trials: int, generator: Generator) -> Array | None:
     """The first proposal that is accepted with e^-excess, of at most so many."""
-    left = trials
-    while left > 0:
-        count = min(left, _AT_ONCE)
+    for first in range(0, trials, _AT_ONCE):
+        count = min(trials - first, _AT_ONCE)
         rows, excess = attempt(count)
         if np.any(excess < -_ROUNDING * (1 + np.abs(excess))):
             raise InputError("The potential is below its envelope. Check the stated constants.")
         hits = np.flatnonzero(generator.random(count) < np.exp(-excess))
         if len(hits):
             return rows[hits[0]]
-        left -= count
     return None
 
 
-def _metropolis(
-    run: specs.PosteriorSample,
-    drawn: specs.MetropolisDraws,
-    function: Potential,
-    centre: Array,
-    generator: np.random.Generator,
-) -> Array:
+def _metropolis(drawn: specs.MetropolisDraws, function: Potential, ball: _Ball) -> Array:
     """The state after exactly so many steps with uniform proposals on the ball, from its centre."""
-    bounded: specs.BoundedPotential = instance_of("potential", run.potential, specs.BoundedPotential)
-    state, value = centre, float(_evaluated(function, centre[None, :])[0])
-    left = drawn.steps
-    while left > 0:
-        count = min(left, _AT_ONCE)
-        rows = _in_ball(count, centre, bounded.diameter.value / 2, generator)
-        values, coins = _evaluated(function, rows), generator.random(count)
+    state, value = ball.centre, float(_evaluated(function, ball.centre[None, :])[0])
+    for first in range(0, drawn.steps, _AT_ONCE):
+        rows = ball.draws(min(drawn.steps - first, _AT_ONCE))
+        values, coins = _evaluated(function, rows), ball.generator.random(len(rows))
         if np.any(values < -_ROUNDING) or np.any(values > drawn.oscillation.value * (1 + _ROUNDING)):
             raise InputError("The potential must be between 0 and the stated oscillation.")
         for row, proposed, coin in zip(rows, values.tolist(), coins.tolist(), strict=True):
             if coin < math.exp(min(0.0, value - proposed)):
                 state, value = row, proposed
-        left -= count
     return state
-
-
-def _in_ball(count: int, centre: Array, radius: float, generator: np.random.Generator) -> Array:
-    ways = generator.standard_normal((count, len(centre)))
-    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-    return centre + radius * generator.random((count, 1)) ** (1 / len(centre)) * ways
 
 
 def _evaluated(function: Potential, rows: Array) -> Array:

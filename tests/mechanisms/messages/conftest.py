@@ -13,7 +13,7 @@ from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Messages
 from sordino.mechanisms.rounds.device import Run, execute
 from sordino.models.message_passing.gaussians import DiagonalGaussian, GaussianFamily, Moments, Natural
-from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite
 from sordino.noise.lattice import in_doubles
 from tests.mechanisms.specs import rounds_spec
 
@@ -57,7 +57,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture
 def network() -> NetworkSite:
-    return NetworkSite(3, PublicPrecision(4.0))
+    return NetworkSite(3, 4.0)
 
 
 @pytest.fixture

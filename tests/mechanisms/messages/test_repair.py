@@ -12,8 +12,8 @@ from sordino.mechanisms.messages import (
     CentredCoordinates,
     Prior,
     RaiseAroundMean,
-    RaiseEigenvalues,
     Refinement,
+    Repair,
     run_message_passing,
 )
 from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Natural
@@ -35,7 +35,7 @@ def diagonal(precisions, gamma=(3.0, -2.0)):
 
 @pytest.mark.parametrize(
     ("repair", "expected"),
-    [(RaiseEigenvalues(0.1), [0.1, 3.0]), (ShiftSpectrum(0.1), [0.1, 5.1]), (SkipRound(0.1), [1.0, 2.0])],
+    [(Repair(0.1), [0.1, 3.0]), (ShiftSpectrum(0.1), [0.1, 5.1]), (SkipRound(0.1), [1.0, 2.0])],
 )
 def test_each_repair_does_what_it_says_to_a_full_matrix(repair, expected):
     with jax.enable_x64(True):
@@ -45,7 +45,7 @@ def test_each_repair_does_what_it_says_to_a_full_matrix(repair, expected):
         np.testing.assert_allclose(BLOCK.unpack(fixed).linear[0], LINEAR)
 
 
-@pytest.mark.parametrize("repair", [RaiseEigenvalues(0.1), ShiftSpectrum(0.1), SkipRound(0.1)])
+@pytest.mark.parametrize("repair", [Repair(0.1), ShiftSpectrum(0.1), SkipRound(0.1)])
 def test_what_needs_no_repair_is_not_touched(repair):
     for family, theta in ((BLOCK, block([0.2, 3.0])), (DIAGONAL, diagonal([0.2, 3.0]))):
         fixed, number = jax.jit(partial(repair, family))(theta, np.zeros_like(theta))
@@ -74,7 +74,7 @@ def test_raised_around_the_mean_a_step_moves_the_mean_by_its_own_push(low):
 
 
 def test_low_precisions_shapes_and_rates_are_each_counted():
-    fixed, number = RaiseEigenvalues(0.1)(DIAGONAL, diagonal([-1.0, 0.05], (-0.5, 1.0)), diagonal([1.0, 1.0]))
+    fixed, number = Repair(0.1)(DIAGONAL, diagonal([-1.0, 0.05], (-0.5, 1.0)), diagonal([1.0, 1.0]))
     assert int(number) == 4
     moments = DIAGONAL.moments(fixed)
     assert (moments.covariance > 0).all()
@@ -83,7 +83,7 @@ def test_low_precisions_shapes_and_rates_are_each_counted():
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize("repair", [RaiseEigenvalues(0.5), ShiftSpectrum(0.5), SkipRound(0.5)])
+@pytest.mark.parametrize("repair", [Repair(0.5), ShiftSpectrum(0.5), SkipRound(0.5)])
 @pytest.mark.parametrize(
     "site",
     [pytest.param(GaussianSite(), marks=pytest.mark.slow), GaussianSite(diagonal=True)],

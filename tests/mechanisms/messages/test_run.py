@@ -15,8 +15,8 @@ from sordino.mechanisms.messages import (
     Messages,
     NaturalCoordinates,
     Prior,
-    RaiseEigenvalues,
     Refinement,
+    Repair,
     gains,
     run_message_passing,
 )
@@ -169,7 +169,7 @@ def test_bad_rows_and_public_choices_are_refused(spec, network, rows):
         lambda: Refinement(start_scale=-1.0),
         lambda: CentredCoordinates(0.0),
         lambda: Prior(0.0),
-        lambda: RaiseEigenvalues(0.0),
+        lambda: Repair(0.0),
     ):
         with pytest.raises(InputError, match="Expected"):
             build()

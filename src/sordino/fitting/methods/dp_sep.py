@@ -29,7 +29,7 @@ from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Factorised
 from sordino.models.base import Model
 from sordino.models.families.networks import MLPRegression
 from sordino.models.message_passing.gaussians import Site
-from sordino.models.message_passing.sites import GaussianSite, LogisticSite, MixtureSite, NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, LogisticSite, MixtureSite, NetworkSite
 from sordino.noise.lattice import COVERED
 
 QUERY = "messages of stochastic expectation propagation"
@@ -79,7 +79,7 @@ def rounds_of(problem: FitProblem) -> Rounds:
             site, floor = MixtureSite((1.0 / components,) * components, _SPREAD), 0.1 * n / components / _SPREAD**2
             return Rounds(site, 200, 2.0 * math.sqrt(problem.features), 1.0, 0.3, 0.01, max(1.0, floor), 1.0, unit)
         case _:
-            site, floor = NetworkSite(_hidden(problem), PublicPrecision(10.0)), max(1.0, 0.003 * n)
+            site, floor = NetworkSite(_hidden(problem), 10.0), max(1.0, 0.003 * n)
             return Rounds(site, 160, 0.5, 0.3, 0.1, 0.003, floor, 0.5, _ROW_UNIT, _TARGET_UNIT)
 
 

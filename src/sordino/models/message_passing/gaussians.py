@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.core.validate import NON_NEGATIVE, whole_number
 from sordino.models.clip import row_lengths, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes
 
@@ -54,10 +53,6 @@ class GaussianFamily(ABC):
 
     dim: int
     gammas: int = 0
-
-    def __post_init__(self) -> None:
-        whole_number("dim", self.dim)
-        whole_number("gammas", self.gammas, NON_NEGATIVE)
 
     @property
     @abstractmethod
@@ -135,10 +130,6 @@ class BlockGaussian(GaussianFamily):
 
     blocks: int = 1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_number("blocks", self.blocks)
-
     @property
     def width(self) -> int:
         return self.dim // self.blocks
@@ -148,14 +139,14 @@ class BlockGaussian(GaussianFamily):
         return self.blocks * (self.width + self.width * (self.width + 1) // 2)
 
     def pack(self, parts: Natural) -> Array:
-        rows, columns, scale = self._triangle()
-        halves = parts.precision[:, rows, columns] * scale.astype(parts.precision.dtype)
+        rows, columns, scale = self._triangle(parts.precision.dtype)
+        halves = parts.precision[:, rows, columns] * scale
         return jnp.concatenate([parts.linear.reshape(-1), halves.reshape(-1), parts.gamma])
 
     def unpack(self, theta: Array) -> Natural:
-        rows, columns, scale = self._triangle()
+        rows, columns, scale = self._triangle(theta.dtype)
         linear = theta[: self.dim].reshape(self.blocks, self.width)
-        halves = theta[self.dim : self.gaussian_size].reshape(self.blocks, -1) / scale.astype(theta.dtype)
+        halves = theta[self.dim : self.gaussian_size].reshape(self.blocks, -1) / scale
         upper = jnp.zeros((self.blocks, self.width, self.width), theta.dtype).at[:, rows, columns].set(halves)
         precision = upper + jnp.triu(upper, 1).swapaxes(1, 2)
         return Natural(linear, precision, theta[self.gaussian_size :])
@@ -183,9 +174,9 @@ class BlockGaussian(GaussianFamily):
         matrices = jnp.tile(precision * jnp.eye(self.width, dtype=mean.dtype), (self.blocks, 1, 1))
         return precision * mean.reshape(self.blocks, self.width), matrices
 
-    def _triangle(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _triangle(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, columns = np.triu_indices(self.width)
-        return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2.0))
+        return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2.0)).astype(dtype)
 
 
 @dataclass(frozen=True)

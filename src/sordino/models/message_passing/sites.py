@@ -12,7 +12,7 @@ from jax import Array
 from jax.scipy.special import erf
 
 from sordino.core.validate import POSITIVE, Interval, check_numbers, number, whole_number
-from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
+from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.models.families.classification import inverse_mills
 from sordino.models.families.mixture import component_weights
 from sordino.models.message_passing import gaussians
@@ -32,11 +32,13 @@ class LinearSite(gaussians.Site):
         return gaussians.DiagonalGaussian(features) if self.diagonal else gaussians.BlockGaussian(features)
 
     def slopes(self, moments: gaussians.Moments, x: Array, y: Array) -> gaussians.Slopes:
-        mean, variance = self._scores(moments, x[None])
-        g, k = self.score_slopes(mean[0], variance[0], y)
-        empty = jnp.zeros(0, x.dtype)
+        X, empty = x[None], jnp.zeros(0, x.dtype)
         if self.diagonal:
+            mean, variance = X @ moments.mean, (X * X) @ moments.covariance
+            g, k = self.score_slopes(mean[0], variance[0], y)
             return gaussians.Slopes(g * x, k * x * x, empty)
+        mean, variance = X @ moments.mean[0], jnp.einsum("ni,ij,nj->n", X, moments.covariance[0], X)
+        g, k = self.score_slopes(mean[0], variance[0], y)
         return gaussians.Slopes((g * x)[None], (k * jnp.outer(x, x))[None], empty)
 
     def centred_parts(
@@ -60,11 +62,6 @@ class LinearSite(gaussians.Site):
 
         return (Plain(jax.vmap(packed)(rows.rows, g, k)),)
 
-    def _scores(self, moments: gaussians.Moments, X: Array) -> tuple[Array, Array]:
-        if self.diagonal:
-            return X @ moments.mean, (X * X) @ moments.covariance
-        return X @ moments.mean[0], jnp.einsum("ni,ij,nj->n", X, moments.covariance[0], X)
-
 
 @dataclass(frozen=True)
 class GaussianSite(LinearSite):
@@ -80,23 +77,17 @@ class GaussianSite(LinearSite):
         return (y - mean) / total, 1.0 / total
 
 
-_NODES = Interval(2, 200)
+_NODES = 32
 
 
 @dataclass(frozen=True)
 class LogisticSite(LinearSite):
-    """P(y | x) = 1 / (1 + exp(-y x theta)) for labels -1 and +1, averaged over the score with `nodes` nodes."""
-
-    nodes: int = 32
-
-    def __post_init__(self) -> None:
-        whole_number("nodes", self.nodes, _NODES)
+    """P(y | x) = 1 / (1 + exp(-y x theta)) for labels -1 and +1, averaged over the score with 32 nodes."""
 
     def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
         # Derivatives in the mean are averages over the tilted law (Price), which loses no digits to cancellation.
-        nodes, weights = np.polynomial.hermite_e.hermegauss(self.nodes)
-        log_weights = np.log(np.maximum(weights, 1e-300)) - 0.5 * math.log(2.0 * math.pi)
-        log_weights = jnp.asarray(log_weights, mean.dtype)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        log_weights = jnp.asarray(np.log(np.maximum(weights, 1e-300)) - 0.5 * math.log(2.0 * math.pi), mean.dtype)
         scores = mean[..., None] + jnp.sqrt(variance)[..., None] * nodes.astype(mean.dtype)
         against = jax.nn.sigmoid(-y * scores)
         tilted = jax.nn.softmax(log_weights + jax.nn.log_sigmoid(y * scores), axis=-1)
@@ -161,16 +152,6 @@ _ROOT_HALF = math.sqrt(0.5)
 
 
 @dataclass(frozen=True)
-class PublicPrecision:
-    """A noise precision that everybody knows."""
-
-    value: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "value", number("noise precision", self.value, POSITIVE))
-
-
-@dataclass(frozen=True)
 class GammaPrecision:
     """An unknown noise precision with a Gamma prior; its messages are part of the clipped vector."""
 
@@ -180,13 +161,6 @@ class GammaPrecision:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", number("shape", self.shape, Interval(1.0, low_open=True)))
         check_numbers(self, rate=POSITIVE)
-
-
-class PredictiveMoments(NamedTuple):
-    """Mean and variance of the target of each row, the spread of the observation included."""
-
-    mean: Array
-    variance: Array
 
 
 class _Forward(NamedTuple):
@@ -200,27 +174,21 @@ class _Forward(NamedTuple):
     variance: Array
 
 
-class _Back(NamedTuple):
-    """Derivatives of log Z: g and k of the second layer, and of the first layer per hidden unit."""
-
-    first_g: Array
-    first_k: Array
-    second_g: Array
-    second_k: Array
-
-
 @dataclass(frozen=True)
 class NetworkSite(gaussians.Site):
     """y = w1 relu(W0 [x, 1]) + noise, inputs of each layer divided by the root of their number, biases included.
 
-    The family is diagonal: W0 of shape (hidden, features + 1), row by row, then w1 of length hidden + 1.
+    The family is diagonal: W0 of shape (hidden, features + 1), row by row, then w1 of length hidden + 1. The precision
+    of the noise is a public number, or unknown.
     """
 
     hidden: int
-    noise: PublicPrecision | GammaPrecision
+    noise: float | GammaPrecision
 
     def __post_init__(self) -> None:
         whole_number("hidden", self.hidden)
+        if not isinstance(self.noise, GammaPrecision):
+            number("noise precision", self.noise, POSITIVE)
 
     @property
     def gamma_prior(self) -> tuple[tuple[float, float], ...]:
@@ -231,31 +199,28 @@ class NetworkSite(gaussians.Site):
 
     def slopes(self, moments: gaussians.Moments, x: Array, y: Array) -> gaussians.Slopes:
         inputs = self._inputs(x)
-        back, gamma = self._backward(moments, y, self._hidden_inputs(moments, inputs))
-        first_g = back.first_g[..., None] * inputs[..., None, :]
-        first_k = back.first_k[..., None] * (inputs * inputs)[..., None, :]
-        g = jnp.concatenate([first_g.reshape(-1), back.second_g])
-        return gaussians.Slopes(g, jnp.concatenate([first_k.reshape(-1), back.second_k]), gamma)
+        first_g, first_k, second_g, second_k, gamma = self._backward(moments, y, self._hidden_inputs(moments, inputs))
+        first_g = first_g[..., None] * inputs[..., None, :]
+        first_k = first_k[..., None] * (inputs * inputs)[..., None, :]
+        g = jnp.concatenate([first_g.reshape(-1), second_g])
+        return gaussians.Slopes(g, jnp.concatenate([first_k.reshape(-1), second_k]), gamma)
 
     def centred_parts(
         self, moments: gaussians.Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
     ) -> Parts:
         del sizes  # a bias is added, and the inputs are scaled
-        rows = self._inputs(X)
+        rows, (means, variances, _, _) = self._inputs(X), self._layers(moments)
         inputs, squares = whole_rows(rows), whole_rows(rows * rows)
-        back, gamma = self._backward(moments, y, self._first_layer(moments, inputs, squares))
-        return (
-            outer(inputs, back.first_g, transposed=True),
-            Plain(back.second_g),
-            outer(squares, weight * back.first_k, transposed=True),
-            Plain(weight * back.second_k),
-            Plain(gamma),
-        )
+        hidden_inputs = products(inputs, means.T), products(squares, variances.T)
+        first_g, first_k, second_g, second_k, gamma = self._backward(moments, y, hidden_inputs)
+        first = outer(inputs, first_g, transposed=True), Plain(second_g)
+        second = outer(squares, weight * first_k, transposed=True), Plain(weight * second_k)
+        return (*first, *second, Plain(gamma))
 
-    def predict(self, moments: gaussians.Moments, X: Array) -> PredictiveMoments:
-        """The target of each row, averaged over the Gaussian."""
+    def predict(self, moments: gaussians.Moments, X: Array) -> tuple[Array, Array]:
+        """Mean and variance of the target of each row, over the Gaussian and with the spread of the observation."""
         forward = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
-        return PredictiveMoments(forward.mean, forward.variance + self._noise_variance(moments))
+        return forward.mean, forward.variance + self._noise_variance(moments)
 
     def _inputs(self, X: Array) -> Array:
         with_bias = jnp.concatenate([X, jnp.ones((*X.shape[:-1], 1), X.dtype)], axis=-1)
@@ -267,19 +232,14 @@ class NetworkSite(gaussians.Site):
         return means, variances, moments.mean[cut:], moments.covariance[cut:]
 
     def _noise_variance(self, moments: gaussians.Moments) -> Array | float:
-        if isinstance(self.noise, PublicPrecision):
-            return 1.0 / self.noise.value
-        return moments.rate[0] / (moments.shape[0] - 1.0)
+        if isinstance(self.noise, GammaPrecision):
+            return moments.rate[0] / (moments.shape[0] - 1.0)
+        return 1.0 / self.noise
 
     def _hidden_inputs(self, moments: gaussians.Moments, inputs: Array) -> tuple[Array, Array]:
         """Means and variances of what the hidden units are given."""
         means, variances, _, _ = self._layers(moments)
         return inputs @ means.T, (inputs * inputs) @ variances.T
-
-    def _first_layer(self, moments: gaussians.Moments, inputs: WholeRows, squares: WholeRows) -> tuple[Array, Array]:
-        """The same for whole rows, from each row alone."""
-        means, variances, _, _ = self._layers(moments)
-        return products(inputs, means.T), products(squares, variances.T)
 
     def _forward(self, moments: gaussians.Moments, hidden_inputs: tuple[Array, Array]) -> _Forward:
         _, _, output, output_variance = self._layers(moments)
@@ -301,7 +261,8 @@ class NetworkSite(gaussians.Site):
 
     def _backward(
         self, moments: gaussians.Moments, y: Array, hidden_inputs: tuple[Array, Array]
-    ) -> tuple[_Back, Array]:
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Derivatives of log Z: g and k of the first layer by hidden unit, those of the second, and Gamma messages."""
         _, _, output, output_variance = self._layers(moments)
         forward = self._forward(moments, hidden_inputs)
         total = forward.variance + self._noise_variance(moments)
@@ -319,10 +280,10 @@ class NetworkSite(gaussians.Site):
         to_spread = share * by_variance * (output[:-1] ** 2 + output_variance[:-1])
         first_g = to_hidden * forward.active + 2.0 * to_spread * hidden * (1.0 - forward.active)
         first_v = 0.5 * to_hidden * forward.pull + to_spread * (forward.active - hidden * forward.pull)
-        back = _Back(first_g, first_g * first_g - 2.0 * first_v, second_g, second_g * second_g - 2.0 * second_v)
-        if isinstance(self.noise, PublicPrecision):
-            return back, jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
-        return back, gamma_message(moments.shape[0], moments.rate[0], y - forward.mean, forward.variance)
+        gamma = jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
+        if isinstance(self.noise, GammaPrecision):
+            gamma = gamma_message(moments.shape[0], moments.rate[0], y - forward.mean, forward.variance)
+        return first_g, first_g * first_g - 2.0 * first_v, second_g, second_g * second_g - 2.0 * second_v, gamma
 
 
 def gamma_message(shape: Array, rate: Array, gap: Array, variance: Array) -> Array:
