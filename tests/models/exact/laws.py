@@ -49,8 +49,8 @@ def log_density(law: ExactLaw, points: ArrayLike) -> Array:
     """Log density at points of shape (..., dim), or (...) for a law that is known on the line alone."""
     if isinstance(law, GaussianMixtureLaw):
         used = np.flatnonzero(law.weights)
-        logs = np.stack([log_density(component(law, j), points) + math.log(law.weights[j]) for j in used])
-        return log_sum(logs, axis=0)
+        logs = [log_density(component(law, j), points) + math.log(law.weights[j]) for j in used]
+        return log_sum(np.stack(logs, axis=-1))
     if not isinstance(law, GaussianLaw):
         return law.line().log_density(points)
     factor = cholesky(law.covariance)

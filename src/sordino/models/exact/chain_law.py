@@ -5,7 +5,7 @@ A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed 
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -37,8 +37,8 @@ class AffineStep:
 
     def push(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Mean and covariance after the map, of stacks of laws."""
-        moved = (self.matrix @ mean[..., None])[..., 0] + self.offset
-        return moved, self.matrix @ covariance @ np.swapaxes(self.matrix, -1, -2) + self.noise
+        moved, spread = _linear(self.matrix, mean, covariance)
+        return moved + self.offset, spread + self.noise
 
     def then(self, following: "AffineStep") -> "AffineStep":
         """This map first, then `following`, with independent noise."""
@@ -111,20 +111,19 @@ def _sizes(chain: specs.NoisyGradient, n: int) -> list[int]:
 
 
 def _one_pass(chain: specs.NoisyGradient, n: int, data: Quadratics, steps: int) -> Stage:
-    orders = _orders(tuple(int(count) for count in data.counts), _sizes(chain, n)[:steps])
-    weights = np.array([weight for _, weight in orders])
-    return Stage(weights, np.array([order for order, _ in orders], dtype=np.int64), steps)
+    orders, weights = zip(*_orders(tuple(data.counts.tolist()), _sizes(chain, n)[:steps]), strict=True)
+    return Stage(np.array(weights), np.array(orders, dtype=np.int64), steps)
 
 
 def _truncated(chain: specs.NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vector, float]]:
     """All subsets of the records, of which the first `cap` count."""
     if 2**data.n > MOST_PATTERNS:
         raise _too_many(f"2^{data.n}")
-    rate, found = chain.rate(n), dict[Vector, float]()
+    rate, found = chain.rate(n), defaultdict[Vector, float](float)
     for chosen in itertools.product((0, 1), repeat=data.n):
         kept = data.kinds[np.flatnonzero(chosen)[: chain.batch.most]]
-        vector = tuple(int(count) for count in np.bincount(kept, minlength=len(data.counts)))
-        found[vector] = found.get(vector, 0.0) + rate ** sum(chosen) * (1 - rate) ** (data.n - sum(chosen))
+        vector = tuple(data.counted(kept).tolist())
+        found[vector] += rate ** sum(chosen) * (1 - rate) ** (data.n - sum(chosen))
     return [(vector, weight) for vector, weight in found.items() if weight > 0]
 
 
@@ -139,7 +138,7 @@ def _apart(chain: specs.NoisyGradient, n: int, data: Quadratics) -> Stage:
     """All ways in which every record is drawn while it is free, from waits that steps made before would leave."""
     length, chance = chain.batch.apart(n), chain.batch.chance(n)
     share = chance / (1 + (length - 1) * chance)
-    own: dict[Vector, float] = {}
+    own = defaultdict[Vector, float](float)
     for blocked in range(length):
         waits = [((), blocked, share if blocked else 1 - (length - 1) * share)]
         for _ in range(chain.steps):
@@ -150,7 +149,7 @@ def _apart(chain: specs.NoisyGradient, n: int, data: Quadratics) -> Stage:
                 if weight * factor > 0
             ]
         for uses, _, weight in waits:
-            own[uses] = own.get(uses, 0.0) + weight
+            own[uses] += weight
     return _joint(own, data, chain.steps)
 
 
@@ -158,13 +157,12 @@ def _joint(own: Mapping[Vector, float], data: Quadratics, steps: int) -> Stage:
     """All steps together, where every record has uses of its own, step by step, with these probabilities."""
     if len(own) ** data.n > MOST_PATTERNS:
         raise _too_many(f"{len(own)} ^ {data.n}")
-    found: dict[bytes, float] = {}
+    found = defaultdict[bytes, float](float)
     for chosen in itertools.product(own.items(), repeat=data.n):
         counts = np.zeros((steps, len(data.counts)), dtype=np.int64)
         for kind, (uses, _) in zip(data.kinds, chosen, strict=True):
             counts[:, kind] += uses
-        key = counts.tobytes()
-        found[key] = found.get(key, 0.0) + math.prod(weight for _, weight in chosen)
+        found[counts.tobytes()] += math.prod(weight for _, weight in chosen)
     tables = [np.frombuffer(key, dtype=np.int64).reshape(steps, -1) for key in found]
     return Stage(np.array(list(found.values())), np.stack(tables), steps)
 
@@ -203,10 +201,9 @@ def _stages(chain: specs.NoisyGradient, n: int, data: Quadratics) -> tuple[Stage
             vectors = [v for v in itertools.product(range(size + 1), repeat=len(data.counts)) if sum(v) == size]
             options = [(vector, float(law.pmf(vector))) for vector in vectors]
         case specs.Scheme.WITHOUT_REPLACEMENT:
-            options = list(draws(tuple(int(count) for count in data.counts), chain.divisor(n)))
+            options = list(draws(tuple(data.counts.tolist()), chain.divisor(n)))
         case specs.Scheme.POISSON:
-            size = math.prod(int(count) + 1 for count in data.counts)
-            if size > MOST_PATTERNS:
+            if (size := math.prod((data.counts + 1).tolist())) > MOST_PATTERNS:
                 raise _too_many(size)
             laws = [stats.binom.pmf(np.arange(count + 1), count, chain.rate(n)) for count in data.counts]
             vectors = itertools.product(*(range(len(law)) for law in laws))
@@ -242,24 +239,18 @@ class ChainRun:
             raise InputError("With projection or clipping the law of the chain is not known.")
         if spec.dim != data.dim:
             raise InputError(f"Expected data with problem.dim = {spec.dim} parameters, got {data.dim}.")
+        sizes, noise = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
         scale = chain.start.scale if isinstance(chain.start, specs.GaussianStart) else 0.0
         values = chain.start.values if isinstance(chain.start, specs.PointStart) else None
-        return cls(
-            chain,
-            data,
-            chain.divisor(spec.n),
-            chain.step_size.values(chain.steps),
-            chain.noise.scale.values(chain.steps),
-            np.zeros(data.dim) if values is None else np.array(values),
-            scale,
-        )
+        start = np.zeros(data.dim) if values is None else np.array(values)
+        return cls(chain, data, chain.divisor(spec.n), sizes, noise, start, scale)
 
     @property
     def start(self) -> tuple[Array, Array, Array]:
         """The weights, means and covariances of the start: one component."""
         return np.ones(1), self.start_mean[None], self.start_scale**2 * np.eye(self.data.dim)[None]
 
-    def stages(self, n: int, batches: Sequence[ArrayLike] | None) -> tuple[Stage, ...]:
+    def stages(self, n: int, batches: Sequence[ArrayLike] | None = None) -> tuple[Stage, ...]:
         """All patterns of batches, at most 100,000, or the given one: the records of each step."""
         if batches is not None:
             if len(batches) != self.chain.steps:
@@ -267,10 +258,8 @@ class ChainRun:
             counts = [self.data.counted(self.data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
             return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
         if self.data.n != n and self.chain.batch.scheme not in OWN_PLACES:
-            raise InputError(
-                f"Expected {n} records, as the spec declares, for {self.chain.batch.scheme.value} batches, got "
-                f"{self.data.n}."
-            )
+            scheme = self.chain.batch.scheme.value
+            raise InputError(f"Expected {n} records, as the spec declares, for {scheme} batches, got {self.data.n}.")
         stages = _stages(self.chain, n, self.data)
         log_total = sum(math.log(len(stage.weights)) for stage in stages)
         if log_total > math.log(MOST_PATTERNS) + 1e-9:
@@ -375,21 +364,15 @@ def _linear(matrix: Array, mean: Array, covariance: Array) -> tuple[Array, Array
     return (matrix @ mean[..., None])[..., 0], matrix @ covariance @ np.swapaxes(matrix, -1, -2)
 
 
-def stable_chain_law(
-    spec: specs.Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
-) -> StableLaw1D | LineMixture:
+def stable_chain_law(spec: specs.Spec, data: Quadratics) -> StableLaw1D | LineMixture:
     """The law of the last iterate: a stable law for a fixed order, a mixture of them for a random one.
 
     One step maps location to a location + o and scale^alpha to |a|^alpha scale^alpha + tau^alpha.
     """
     run = ChainRun.of(spec, data)
     noise = run.chain.noise
-    if (
-        not isinstance(noise, specs.StableNoise)
-        or data.dim != 1
-        or spec.view != View.LAST_ITERATE
-        or run.chain.chains != 1
-    ):
+    alone = data.dim == 1 and spec.view == View.LAST_ITERATE and run.chain.chains == 1
+    if not (isinstance(noise, specs.StableNoise) and alone):
         raise InputError("Expected the last iterate of one chain with stable noise and one parameter.")
     if run.start_scale > 0 and noise.alpha < 2:
         raise InputError("Expected a point start: a Gaussian start plus stable noise is not a stable law.")
@@ -397,7 +380,7 @@ def stable_chain_law(
     # N(0, s^2) is the stable law of index 2 and scale s / sqrt(2).
     location, power = run.start_mean.copy(), np.array([(run.start_scale / np.sqrt(2)) ** noise.alpha])
     step = 0
-    for stage in run.stages(spec.n, batches):
+    for stage in run.stages(spec.n):
         before = len(weights)
         weights = np.outer(weights, stage.weights).reshape(-1)
         location, power = np.repeat(location, len(stage.weights)), np.repeat(power, len(stage.weights))

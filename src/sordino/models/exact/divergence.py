@@ -90,8 +90,8 @@ class _Cells:
 
 def _tails(f: SignedMixture, left: Array, right: Array) -> Array:
     """The probabilities whose rounding errors the masses of these intervals inherit."""
-    parts = ((f.positive_total, f.positive), (f.negative_total, f.negative))
-    return sum((total * np.minimum(part.above(left), part.cdf(right)) for total, part in parts), np.zeros(len(left)))
+    positive = f.positive_total * np.minimum(f.positive.above(left), f.positive.cdf(right))
+    return positive + f.negative_total * np.minimum(f.negative.above(left), f.negative.cdf(right))
 
 
 def _edges(f: SignedMixture, tail: float) -> Array:
@@ -135,21 +135,17 @@ def _nodes(first: LineMixture, second: LineMixture, order: float, count: int) ->
     if first.family is NORMAL:
         # The product of Gaussian powers is a Gaussian, wider and further out than either by these factors.
         precision = order / widest**2 - max(0.0, order - 1) / float(second.scales.max()) ** 2
-        width = 1 / math.sqrt(precision)
-        reach += order * spread / min(first.scales.min(), second.scales.min()) ** 2 / precision + 10 * width
+        reach += order * spread / narrowest**2 / precision + 10 * (1 / math.sqrt(precision))
     end = math.asinh(reach / narrowest)
     u = np.linspace(-end, end, count)
-    middle = float(np.median(locations))
     log_weights = np.log(narrowest * np.cosh(u) * (u[1] - u[0]))
-    return middle + narrowest * np.sinh(u), log_weights
+    return float(np.median(locations)) + narrowest * np.sinh(u), log_weights
 
 
 class ExactLaw(Protocol):
     """A law with a density that can be written as a mixture on the line; two Gaussians may have any dimension."""
 
-    def line(self) -> LineMixture:
-        """The law as a mixture on the line."""
-        ...
+    def line(self) -> LineMixture: ...
 
 
 def hockey_stick(first: ExactLaw, second: ExactLaw, epsilon: float, width: float | None = None) -> Bracket:

@@ -39,9 +39,8 @@ class GaussianLaw:
         return self.mean + generator.standard_normal((size, self.dim)) @ root.T
 
     def line(self) -> LineMixture:
-        if self.dim != 1:
-            raise InputError(f"This needs a law on the line; this one has {self.dim} coordinates.")
-        return LineMixture(NORMAL, np.ones(1), self.mean, cholesky(self.covariance)[0])
+        cholesky(self.covariance)
+        return GaussianMixtureLaw(np.ones(1), self.mean[None], self.covariance[None]).line()
 
     def copies(self, count: int) -> "GaussianLaw":
         """The joint law of independent draws, stacked: what several chains released together look like."""
@@ -124,10 +123,21 @@ class Transform:
             # Chernoff's bound, with 1 / K(s) at most (1 + |s|)^2.
             return Bracket(0.0, up(math.exp(min(0.0, peak + 2 * math.log1p(abs(saddle))))))
         scale = self._scale(saddle)
+
+        def terms(bend: float, y: Array) -> Array:
+            turned = y + 1j * bend
+            s = saddle + 1j * scale * (np.sinh(turned) - 1j * math.sin(bend))
+            exponent = self.exponent(s) - peak
+            # A contour bent the wrong way grows without bound; capped terms are enough to see that it is the wrong one.
+            capped = np.clip(exponent.real, -600.0, 600.0) + 1j * exponent.imag
+            return np.where(exponent.real < -600.0, 0.0, np.real(scale * np.cosh(turned) * np.exp(capped)))
+
         # The right bend is the one along which the integrand is smallest: it does not oscillate there.
-        contours = sorted((_Contour(self, saddle, scale, peak, bend) for bend in _BENDS), key=lambda c: c.size)
-        for contour in contours:
-            if (result := contour.sum()) is not None:
+        sizes = {bend: np.abs(terms(bend, _COARSE)) for bend in _BENDS}
+        for bend in sorted(_BENDS, key=lambda bend: float(sizes[bend].sum())):
+            length = float(_COARSE[sizes[bend] > 1e-19 * sizes[bend].max()][-1]) + 0.5
+            result = _trapezoid(partial(terms, bend), length, 1 + abs(peak) + abs(saddle))
+            if result is not None:
                 value, error = result
                 return Bracket(max(0.0, (value - error) * math.exp(peak)), (value + error) * math.exp(peak))
         raise SordinoError("A contour integral did not converge; please report the two laws that led to it.")
@@ -156,38 +166,19 @@ class Transform:
         return height
 
 
-class _Contour:
-    """The trapezoidal rule along one bent contour."""
-
-    def __init__(self, transform: Transform, saddle: float, scale: float, peak: float, bend: float) -> None:
-        self._exponent, self._saddle, self._scale, self._peak = transform.exponent, saddle, scale, peak
-        self._bend = bend
-        size = np.abs(self._terms(_COARSE))
-        self._length = float(_COARSE[size > 1e-19 * size.max()][-1]) + 0.5
-        self.size = float(size.sum())
-
-    def sum(self) -> tuple[float, float] | None:
-        """The integral relative to the peak and its error, or nothing if halving the step does not settle it."""
-        previous = math.inf
-        for halving in range(_HALVINGS):
-            step = 0.25 / 2**halving
-            terms = self._terms(np.arange(0.0, self._length, step))
-            terms[0] /= 2
-            value = float(terms.sum()) * step / math.pi
-            change = abs(value - previous)
-            if change <= _CONVERGED * value:
-                size = float(np.abs(terms).sum()) * step / math.pi
-                return value, 2 * change + _ROUNDING * (1 + abs(self._peak) + abs(self._saddle)) * size
-            previous = value
-        return None
-
-    def _terms(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        turned = y + 1j * self._bend
-        s = self._saddle + 1j * self._scale * (np.sinh(turned) - 1j * math.sin(self._bend))
-        exponent = self._exponent(s) - self._peak
-        # A contour bent the wrong way grows without bound; capped terms are enough to see that it is the wrong one.
-        capped = np.clip(exponent.real, -600.0, 600.0) + 1j * exponent.imag
-        return np.where(exponent.real < -600.0, 0.0, np.real(self._scale * np.cosh(turned) * np.exp(capped)))
+def _trapezoid(terms: Callable[[Array], Array], length: float, exponent: float) -> tuple[float, float] | None:
+    """The integral relative to the peak and its error, or nothing if halving the step does not settle it."""
+    previous = math.inf
+    for halving in range(_HALVINGS):
+        step = 0.25 / 2**halving
+        found = terms(np.arange(0.0, length, step))
+        found[0] /= 2
+        value = float(found.sum()) * step / math.pi
+        change = abs(value - previous)
+        if change <= _CONVERGED * value:
+            return value, 2 * change + _ROUNDING * exponent * (float(np.abs(found).sum()) * step / math.pi)
+        previous = value
+    return None
 
 
 # Both covariances are diagonalised at once: in suitable coordinates Q is N(0, I) and P is N(m, diag v), and the loss
@@ -245,9 +236,8 @@ class GaussianLoss:
         return self._transform(epsilon).integral()
 
     def _transform(self, epsilon: float) -> Transform:
-        excess = self.ratios - 1
-        high = 1 / float(excess.max()) if excess.max(initial=0.0) > 0 else math.inf
-        return Transform(partial(self._exponent, epsilon), high)
+        largest = float((self.ratios - 1).max(initial=0.0))
+        return Transform(partial(self._exponent, epsilon), 1 / largest if largest > 0 else math.inf)
 
     def _exponent(self, epsilon: float, s: Complex) -> Complex:
         product = (self.ratios - 1) * s[:, None]

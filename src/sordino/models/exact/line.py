@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +16,12 @@ from sordino.models.exact import stable_standard
 from sordino.models.exact.stable_standard import probabilities, read_only, stable_table
 
 
-def log_sum(logs: Array, axis: int = -1) -> Array:
-    """log of the sum of exp(logs) along an axis; a sum of nothing but zeros is -inf."""
-    peak = np.max(logs, axis=axis, keepdims=True)
+def log_sum(logs: Array) -> Array:
+    """log of the sum of exp(logs) along the last axis; a sum of nothing but zeros is -inf."""
+    peak = np.max(logs, axis=-1, keepdims=True)
     safe = np.where(np.isfinite(peak), peak, 0.0)
     with np.errstate(divide="ignore"):
-        total = np.log(np.sum(np.exp(logs - safe), axis=axis))
-    return np.asarray(total + np.squeeze(safe, axis=axis))
+        return np.asarray(np.log(np.sum(np.exp(logs - safe), axis=-1)) + safe[..., 0])
 
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -31,7 +31,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 class NormalFamily:
     """The standard normal law; `accuracy` is the relative one of `above` and `log_density`."""
 
-    accuracy: float = 4e-15
+    accuracy: ClassVar[float] = 4e-15
 
     def log_density(self, points: Array) -> Array:
         return -0.5 * points * points - _HALF_LOG_2PI
@@ -56,8 +56,9 @@ class NormalFamily:
 class StableFamily:
     """The law with characteristic function exp(-|t|^alpha); it answers what `NormalFamily` does."""
 
+    accuracy: ClassVar[float] = 1e-12
+
     alpha: float
-    accuracy: float = 1e-12
 
     def __post_init__(self) -> None:
         stable_standard.check_alpha(self.alpha)
@@ -68,9 +69,7 @@ class StableFamily:
         return stable_table(self.alpha).log_density(points)
 
     def above(self, points: Array) -> Array:
-        if self.alpha == 2.0:
-            return stable_standard.above(2.0, points)
-        return stable_table(self.alpha).above(points)
+        return stable_standard.above(2.0, points) if self.alpha == 2.0 else stable_table(self.alpha).above(points)
 
     def curvature(self, distances: Array) -> Array:
         # Everywhere |p''| <= (1/pi) int t^2 exp(-t^alpha) dt. A stable density is a mixture of centred normals, and
@@ -110,7 +109,6 @@ class LineMixture:
             raise InputError(f"Expected scales to be positive, got {self.scales.min()!r}.")
 
     def log_density(self, points: ArrayLike) -> Array:
-
         def of_some(at: Array) -> Array:
             logs = self.family.log_density((at[:, None] - self.locations) / self.scales) - np.log(self.scales)
             return log_sum(logs + np.log(np.maximum(self.weights, 1e-320)))
@@ -130,10 +128,8 @@ class LineMixture:
 
     def mass(self, left: Array, right: Array) -> Array:
         """P(left < X <= right), each from the tail that is nearer."""
-        middle = float(np.median(self.locations))
-        from_right = left >= middle
         by_tail = self.above(left) - self.above(right)
-        return np.where(from_right, by_tail, self.cdf(right) - self.cdf(left))
+        return np.where(left >= float(np.median(self.locations)), by_tail, self.cdf(right) - self.cdf(left))
 
     def curvature(self, left: Array, right: Array) -> Array:
         """An upper bound on |density''| over each interval."""
@@ -143,9 +139,7 @@ class LineMixture:
             local = self.family.curvature(np.maximum(gaps, 0.0) / self.scales)
             return local @ (self.weights / self.scales**3)
 
-        size = max(1, _CHUNK // len(self.weights))
-        parts = [bound(np.stack([left[i : i + size], right[i : i + size]])) for i in range(0, len(left), size)]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return self._in_chunks(np.stack([left, right]), bound)
 
     def line(self) -> "LineMixture":
         return self
@@ -155,10 +149,12 @@ class LineMixture:
 
     def _over_points(self, points: ArrayLike, evaluate: Callable[[Array], Array]) -> Array:
         at = np.asarray(points, float)
-        flat = at.reshape(-1)
-        size = max(1, _CHUNK // len(self.weights))
-        parts = [evaluate(flat[i : i + size]) for i in range(0, len(flat), size)]
-        return (np.concatenate(parts) if parts else np.empty(0)).reshape(at.shape)
+        return self._in_chunks(at.reshape(-1), evaluate).reshape(at.shape)
+
+    def _in_chunks(self, given: Array, evaluate: Callable[[Array], Array]) -> Array:
+        size, count = max(1, _CHUNK // len(self.weights)), given.shape[-1]
+        parts = [evaluate(given[..., first : first + size]) for first in range(0, count, size)]
+        return np.concatenate(parts) if parts else np.empty(0)
 
 
 # The difference p - factor q of two mixtures on the line, components they share cancelled before anything is computed.
@@ -199,8 +195,7 @@ class SignedMixture:
 
 
 def _part(like: LineMixture, kinds: Array, weights: Array) -> tuple[LineMixture, float]:
-    total = float(weights.sum())
-    used = weights > 0
+    total, used = float(weights.sum()), weights > 0
     if total == 0.0:
         return like, 0.0
     return LineMixture(like.family, weights[used] / total, kinds[used, 0], kinds[used, 1]), total

@@ -1,6 +1,7 @@
 """Data on which laws are known exactly: quadratics for chains, and linear regression in one dimension."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,8 +69,7 @@ class Quadratics:
         return curvature + self.weight_decay * np.eye(self.dim), share @ self.pulls
 
 
-@dataclass(frozen=True, eq=False)
-class QuadraticPair:
+class QuadraticPair(NamedTuple):
     """Two neighbours and the position of the record they differ in."""
 
     first: Quadratics
@@ -105,7 +105,7 @@ def _constant(spec: Spec, pull: float, kinds: NDArray[np.int64]) -> Quadratics:
     """Records whose gradients are constants: 0, or `pull` along the first axis."""
     pulls = np.zeros((2, spec.dim))
     pulls[1, 0] = pull
-    certificate = None if spec.problem is None else spec.problem.strong_convexity
+    certificate: Certificate | None = getattr(spec.problem, "strong_convexity", None)
     return Quadratics(np.zeros((2, spec.dim, spec.dim)), pulls, kinds, certificate.value if certificate else 0.0)
 
 

@@ -140,14 +140,8 @@ _NEARLY_NORMAL = 1.85  # above, a Gaussian bulk turns into a power tail within a
 _PIECE, _SHORT_PIECE = 1 / 2, 1 / 32
 
 
-@lru_cache(maxsize=16)
-def stable_table(alpha: float) -> "StableTable":
-    """The table for a tail index below 2."""
-    return StableTable(alpha)
-
-
 class StableTable:
-    """Chebyshev coefficients of the two logarithms, one column per piece."""
+    """Chebyshev coefficients of the two logarithms, one column per piece, for a tail index below 2."""
 
     def __init__(self, alpha: float) -> None:
         self._alpha = alpha
@@ -175,3 +169,6 @@ class StableTable:
             first, second = row[piece] + 2 * t * first - second, first
         value = coefficients[0][piece] + t * first - second
         return value - tail_power * np.log(np.maximum(points, _LAST) / _LAST)
+
+
+stable_table = lru_cache(maxsize=16)(StableTable)
