@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -74,11 +74,8 @@ class RecordLayout:
 
     def arrays(self, table: Array) -> dict[str, Array]:
         """The arrays of records that stand in the rows of a table."""
-        found = {}
-        for leaf, place in self.places:
-            part = table[:, place].reshape(len(table), *leaf.shape)
-            found[leaf.name] = part.astype(jnp.int32) if leaf.whole else part
-        return found
+        parts = ((leaf, table[:, place].reshape(len(table), *leaf.shape)) for leaf, place in self.places)
+        return {leaf.name: part.astype(jnp.int32) if leaf.whole else part for leaf, part in parts}
 
 
 def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:
@@ -102,9 +99,8 @@ def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:
 
 def pack(layout: RecordLayout, data: Mapping[str, Any], units: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """One row of numbers for each unit; `units` numbers the unit of each record, and further records are left out."""
-    found = ((leaf, finite(data[leaf.name])) for leaf in layout.leaves)
-    flat = [np.asarray(values, np.float64).reshape(len(values), leaf.size) for leaf, values in found]
-    table = np.concatenate(flat, axis=1)
+    arrays = ((leaf, np.asarray(finite(data[leaf.name]), np.float64)) for leaf in layout.leaves)
+    table = np.concatenate([values.reshape(len(values), leaf.size) for leaf, values in arrays], axis=1)
     return table if units is None else _grouped(layout, table, units)
 
 
@@ -148,22 +144,18 @@ def key_of(row: Array) -> Array:
 
 def blank(layout: RecordLayout, rows: int, seed: int | None = None) -> dict[str, NDArray[Any]]:
     """Public records to try a model on: zeros, or with a seed numbers that most likelihoods are defined for."""
-    # Floats lie inside (0, 1), whole numbers are 0 or 1.
     generator = np.random.default_rng(seed)
-    found = {}
-    for leaf in layout.leaves:
+
+    def values(leaf: Leaf) -> NDArray[Any]:
         shape = (rows, *leaf.shape)
         if seed is None:
-            found[leaf.name] = np.zeros(shape, np.int32 if leaf.whole else np.float64)
-        elif leaf.whole:
-            found[leaf.name] = generator.integers(0, 2, shape, dtype=np.int32)
-        else:
-            found[leaf.name] = generator.uniform(0.2, 0.8, shape)
-    return found
+            return np.zeros(shape, np.int32 if leaf.whole else np.float64)
+        return generator.integers(0, 2, shape, np.int32) if leaf.whole else generator.uniform(0.2, 0.8, shape)
+
+    return {leaf.name: values(leaf) for leaf in layout.leaves}
 
 
-@dataclass(frozen=True)
-class ReleasedParameter:
+class ReleasedParameter(NamedTuple):
     """A named parameter as it is released: its shape in the model's own space."""
 
     name: str
@@ -268,9 +260,8 @@ def front_end(name: str) -> Callable[[Kind], Kind]:
 
 def front_end_for(model: Any, options: Mapping[str, Any]) -> FrontEnd:
     """The first registered front end that takes a model."""
-    for one in FRONT_ENDS.values():
-        if one.takes(model, options):
-            return one
+    if chosen := next((one for one in FRONT_ENDS.values() if one.takes(model, options)), None):
+        return chosen
     raise InputError(
         "Expected a NumPyro model, a module of Equinox or Flax, or a loss(params, ...) of one record with params=, got "
         f"a {type(model).__name__}; registered front ends are {', '.join(FRONT_ENDS)}."

@@ -51,8 +51,7 @@ def _placed(log_joint: Callable[[Array], Array], dim: int) -> tuple[Array, Array
     def step(_: int, z: Array) -> Array:
         values, vectors = curvature(z)
         move = vectors @ ((vectors.T @ jax.grad(log_joint)(z)) / values)
-        length = jnp.linalg.norm(move)
-        moved = z + move * jnp.minimum(1.0, _LONGEST_STEP / jnp.maximum(length, _LONGEST_STEP * 1e-9))
+        moved = z + move * jnp.minimum(1.0, _LONGEST_STEP / jnp.maximum(jnp.linalg.norm(move), _LONGEST_STEP * 1e-9))
         return jnp.where(jnp.all(jnp.isfinite(moved)), moved, z)
 
     mode = lax.fori_loop(0, _NEWTON_STEPS, step, jnp.zeros(dim))
@@ -63,9 +62,8 @@ def _placed(log_joint: Callable[[Array], Array], dim: int) -> tuple[Array, Array
 def _grid(dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes, shape (nodes, dim), and the logarithms of their weights for an integral without a weight function."""
     nodes, weights = np.polynomial.hermite.hermgauss(_NODES[dim])
-    logs = np.log(weights) + nodes**2
-    points = np.array(list(product(nodes, repeat=dim)))
-    return points, np.array([sum(each) for each in product(logs, repeat=dim)])
+    logs = product(np.log(weights) + nodes**2, repeat=dim)
+    return np.array(list(product(nodes, repeat=dim))), np.array(list(map(sum, logs)))
 
 
 def numpyro() -> ModuleType:
@@ -104,16 +102,6 @@ def latent_of(site: dict[str, Any], other: dict[str, Any]) -> Latent:
     return Latent(name, tuple(transform.inverse_shape(jnp.shape(site["value"]))), transform)
 
 
-def values_of(latents: tuple[Latent, ...], theta: Any) -> list[tuple[str, Array, Array]]:
-    """Name, value and log-determinant of the unconstraining map of every latent."""
-    found = []
-    for latent, block in zip(latents, blocks_of(latents, theta), strict=True):
-        free = block.reshape(latent.shape)
-        value = latent.transform(free)
-        found.append((latent.name, value, jnp.sum(latent.transform.log_abs_det_jacobian(free, value))))
-    return found
-
-
 def blocks_of(latents: tuple[Latent, ...], theta: Any) -> list[Array]:
     """The part of the flat vector that belongs to each latent; one that is in parts already stays so."""
     if isinstance(theta, list):
@@ -123,9 +111,13 @@ def blocks_of(latents: tuple[Latent, ...], theta: Any) -> list[Array]:
 
 
 def substituted(latents: tuple[Latent, ...], theta: Any) -> tuple[dict[str, Array], Array]:
-    """The values of the latents by name, and the sum of the log-determinants."""
-    triples = values_of(latents, theta)
-    return {name: value for name, value, _ in triples}, sum((each for *_, each in triples), jnp.zeros(()))
+    """The values of the latents by name, and the sum of the log-determinants of their unconstraining maps."""
+    values, volume = {}, jnp.zeros(())
+    for latent, block in zip(latents, blocks_of(latents, theta), strict=True):
+        free = block.reshape(latent.shape)
+        values[latent.name] = value = latent.transform(free)
+        volume = volume + jnp.sum(latent.transform.log_abs_det_jacobian(free, value))
+    return values, volume
 
 
 def log_prob(site: dict[str, Any]) -> Array:

@@ -6,122 +6,103 @@ something else in a batch of one are refused with their name: statistics over a 
 """
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.core.validate import InputError, refuse
+from sordino.core.validate import InputError, instance_of, refuse
 from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, blank, front_end
 from sordino.models.custom.pytree_loss import PytreeLoss, arrays_apart, put_together, refuse_layers
 
 _OUTPUT = "output"
 
 
-class Adapter(ABC):
-    """A library's module as a function of parameters and one example."""
+class Applied(NamedTuple):
+    """A library's module taken apart: its parameters, and its output for parameters and the input of one example."""
 
     params: Any
-
-    @abstractmethod
-    def __init__(self, module: Any, params: Any, example: Sequence[Array]) -> None:
-        """Read a module, from parameters that are given or its own; `example` has the shapes of its input."""
-
-    @abstractmethod
-    def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
-        """The output for one example."""
+    output: Callable[[Any, Sequence[Array]], Any]
 
 
-class EquinoxAdapter(Adapter):
-    """Equinox: the module is its own tree of parameters and sees one example."""
-
-    def __init__(self, module: Any, params: Any, example: Sequence[Array]) -> None:
-        del params, example
-        refuse_layers(module, "the module")
-        # Plain numbers in a module are settings of its layers, as the library has it.
-        self.params, self.rest = arrays_apart(module)
-
-    def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
-        return put_together(params, self.rest)(*inputs)
+# Reads a module, with parameters that are given or its own; the example has the shapes of its input.
+Adapter = Callable[[Any, Any, Sequence[Array]], Applied]
 
 
-class LinenAdapter(Adapter):
-    """Flax linen: parameters are given or drawn with a public key; the module is called with a batch of one."""
+def _equinox(module: Any, _params: Any, _example: Sequence[Array]) -> Applied:
+    """The module is its own tree of parameters and sees one example."""
+    refuse_layers(module, "the module")
+    # Plain numbers in a module are settings of its layers, as the library has it.
+    own, rest = arrays_apart(module)
+    return Applied(own, lambda params, inputs: put_together(params, rest)(*inputs))
 
-    def __init__(self, module: Any, params: Any, example: Sequence[Array]) -> None:
-        self.module = module
-        if params is None:
-            variables = self._ran(lambda: module.init(jax.random.key(0), *(part[None] for part in example)))
-        else:
-            variables = params if "params" in params else {"params": params}
-        for name in variables:
-            if name != "params":
-                path, _ = jax.tree_util.tree_leaves_with_path(variables[name])[0]
-                place = ".".join(str(getattr(key, "key", key)) for key in path[:-1]) or "at the root"
-                raise InputError(
-                    f"Expected a module with parameters alone, got {name!r} of the layer {place}, such as statistics "
-                    "over the batch; use group or layer normalisation."
-                )
-        self.params = variables["params"]
 
-    def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
-        call = lambda: self.module.apply({"params": params}, *(part[None] for part in inputs))[0]  # noqa: E731
-        return self._ran(call)
+def _linen(module: Any, params: Any, example: Sequence[Array]) -> Applied:
+    """Parameters are given or drawn with a public key; the module is called with a batch of one."""
 
-    def _ran(self, call: Callable[[], Any]) -> Any:
-        errors = import_module("flax.errors")
+    def ran(call: Callable[..., Any], first: Any, inputs: Sequence[Array]) -> Any:
         try:
-            return call()
-        except errors.InvalidRngError as error:
+            return call(first, *(part[None] for part in inputs))
+        except import_module("flax.errors").InvalidRngError as error:
             raise InputError(
                 f"A layer draws for a whole batch: {str(error).split(' (https')[0][:200]}. Switch it to "
                 "deterministic or remove it."
             ) from None
 
+    if params is None:
+        variables = ran(module.init, jax.random.key(0), example)
+    else:
+        variables = params if "params" in params else {"params": params}
+    for name in variables:
+        if name != "params":
+            path, _ = jax.tree_util.tree_leaves_with_path(variables[name])[0]
+            place = ".".join(str(getattr(key, "key", key)) for key in path[:-1]) or "at the root"
+            raise InputError(
+                f"Expected a module with parameters alone, got {name!r} of the layer {place}, such as statistics "
+                "over the batch; use group or layer normalisation."
+            )
+    return Applied(variables["params"], lambda params, inputs: ran(module.apply, {"params": params}, inputs)[0])
 
-class NnxAdapter(Adapter):
-    """Flax nnx: parameters are the module's own; the module is called with a batch of one."""
 
-    def __init__(self, module: Any, params: Any, example: Sequence[Array]) -> None:
-        del params, example
-        nnx = import_module("flax.nnx")
-        for path, node in nnx.iter_graph(module):
-            name, place = type(node).__name__, ".".join(map(str, path))
-            if isinstance(node, nnx.BatchStat):
-                raise InputError(
-                    f"Expected layers that treat every record alone, got statistics over the batch at {place}; use "
-                    "group or layer normalisation."
-                )
-            drawing = not getattr(node, "deterministic", True) and getattr(node, "rate", 0.0)
-            if "Dropout" in name and drawing:
-                raise InputError(
-                    f"Expected layers without draws for a whole batch, got {name} at {place}; switch it to "
-                    "deterministic or leave it out."
-                )
-        graph, state, rest = nnx.split(module, nnx.Param, ...)
-        self.nnx, self.graph, self.state, self.rest = nnx, graph, state, rest
-        self.params = nnx.to_pure_dict(state)
+def _nnx(module: Any, _params: Any, _example: Sequence[Array]) -> Applied:
+    """Parameters are the module's own; it is called with a batch of one."""
+    nnx = import_module("flax.nnx")
+    for path, node in nnx.iter_graph(module):
+        name, place = type(node).__name__, ".".join(map(str, path))
+        if isinstance(node, nnx.BatchStat):
+            raise InputError(
+                f"Expected layers that treat every record alone, got statistics over the batch at {place}; use "
+                "group or layer normalisation."
+            )
+        drawing = not getattr(node, "deterministic", True) and getattr(node, "rate", 0.0)
+        if "Dropout" in name and drawing:
+            raise InputError(
+                f"Expected layers without draws for a whole batch, got {name} at {place}; switch it to "
+                "deterministic or leave it out."
+            )
+    graph, state, rest = nnx.split(module, nnx.Param, ...)
 
-    def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
-        state = jax.tree.map(lambda leaf: leaf, self.state)
-        self.nnx.replace_by_pure_dict(state, params)
-        return self.nnx.merge(self.graph, state, self.rest)(*(part[None] for part in inputs))[0]
+    def output(params: Any, inputs: Sequence[Array]) -> Any:
+        own = jax.tree.map(lambda leaf: leaf, state)
+        nnx.replace_by_pure_dict(own, params)
+        return nnx.merge(graph, own, rest)(*(part[None] for part in inputs))[0]
+
+    return Applied(nnx.to_pure_dict(state), output)
 
 
 # By the module that defines the library's own base class; nothing is imported that is not loaded already.
-_ADAPTERS: Mapping[tuple[str, str], type[Adapter]] = {
-    ("equinox", "Module"): EquinoxAdapter,
-    ("flax.linen", "Module"): LinenAdapter,
-    ("flax.nnx", "Module"): NnxAdapter,
+_ADAPTERS: Mapping[tuple[str, str], Adapter] = {
+    ("equinox", "Module"): _equinox,
+    ("flax.linen", "Module"): _linen,
+    ("flax.nnx", "Module"): _nnx,
 }
 
 
-def adapter_for(module: Any) -> type[Adapter] | None:
+def adapter_for(module: Any) -> Adapter | None:
     """The adapter of a module by its base classes, or None."""
     for base in type(module).__mro__:
         for (home, name), found in _ADAPTERS.items():
@@ -134,24 +115,21 @@ def adapter_for(module: Any) -> type[Adapter] | None:
 class ModuleLoss(PytreeLoss):
     """The loss of a module's output, on the flat vector of its parameters."""
 
-    adapter: Adapter | None = None
+    applied: Applied | None = None
     inputs: tuple[str, ...] = ()
 
     def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:
         """The module's output for new examples, one for each vector of parameters."""
-        del key
         missing = [name for name in self.inputs if name not in data]
         if missing:
             raise refuse("data", f"to hold the module's input, {', '.join(self.inputs)}", ", ".join(data) or "nothing")
         wholes = {leaf.name: leaf.whole for leaf in self.layout.leaves}
         given = [_typed(data[name], wholes[name]) for name in self.inputs]
-        adapter = self.adapter
-        if adapter is None:
-            raise InputError("This model has no module.")
+        output = instance_of("the module", self.applied, Applied).output
 
         def of_all(vector: Array) -> Any:
             params = self.unravel(vector)
-            return jax.vmap(lambda *one: adapter.applied(params, one))(*given)
+            return jax.vmap(lambda *one: output(params, one))(*given)
 
         return {_OUTPUT: jax.jit(lambda vectors: jax.lax.map(of_all, vectors))(jnp.asarray(theta))}
 
@@ -161,16 +139,13 @@ class ModuleFrontEnd(FrontEnd):
     """Takes a module of Equinox or Flax with a loss of its output."""
 
     def takes(self, model: Any, options: Mapping[str, Any]) -> bool:
-        del options
         return adapter_for(model) is not None
 
     def names(self, model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
-        targets = self._targets(options)
-        given = options.get("arrays")
+        targets, given = self._targets(options), options.get("arrays")
         if given is None:
             return (*self._inputs_of(model), *targets)
-        unit = options.get("unit")
-        return (*(name for name in given if name not in targets and name != unit), *targets)
+        return (*(name for name in given if name not in targets and name != options.get("unit")), *targets)
 
     def method(self, model: CustomModel) -> str:
         return "training"
@@ -179,20 +154,18 @@ class ModuleFrontEnd(FrontEnd):
         found, loss, constants = adapter_for(model), options["loss"], options.get("constants") or {}
         if found is None:
             raise InputError(f"Expected an Equinox or Flax module, got a {type(model).__name__}.")
-        targets = self._targets(options)
-        inputs = tuple(leaf.name for leaf in layout.leaves if leaf.name not in targets)
-        absent = [name for name in targets if name not in {leaf.name for leaf in layout.leaves}]
-        if absent or not inputs:
+        targets, wholes = self._targets(options), {leaf.name: leaf.whole for leaf in layout.leaves}
+        inputs = tuple(name for name in wholes if name not in targets)
+        if not inputs or set(targets) - set(wholes):
             raise InputError(
                 f"Expected data with the module's input and what the loss names, {', '.join(targets)}, got "
-                f"{', '.join(leaf.name for leaf in layout.leaves)}."
+                f"{', '.join(wholes)}."
             )
-        wholes = {leaf.name: leaf.whole for leaf in layout.leaves}
         made = blank(layout, 1, seed=1)
         example = [_typed(made[name][0], wholes[name]) for name in inputs]
         try:
-            adapter = found(model, options.get("params"), example)
-            jax.eval_shape(lambda: adapter.applied(adapter.params, example))
+            applied = found(model, options.get("params"), example)
+            jax.eval_shape(lambda: applied.output(applied.params, example))
         except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
             if isinstance(error, InputError):
                 raise
@@ -202,10 +175,10 @@ class ModuleFrontEnd(FrontEnd):
             ) from None
 
         def of_one(params: Any, **record: Any) -> Any:
-            output = adapter.applied(params, [_typed(record[name], wholes[name]) for name in inputs])
+            output = applied.output(params, [_typed(record[name], wholes[name]) for name in inputs])
             return loss(output, **{name: record[name] for name in targets}, **constants)
 
-        return ModuleLoss(of_one, layout, adapter.params, None, adapter=adapter, inputs=inputs)
+        return ModuleLoss(of_one, layout, applied.params, None, applied=applied, inputs=inputs)
 
     def _targets(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         loss, constants = options.get("loss"), options.get("constants") or {}
@@ -221,8 +194,7 @@ class ModuleFrontEnd(FrontEnd):
             parameters = inspect.signature(model.__call__).parameters.values()
         except (TypeError, ValueError):
             return ("x",)
-        found = tuple(one.name for one in parameters if one.kind in kinds and one.default is inspect.Parameter.empty)
-        return found or ("x",)
+        return tuple(one.name for one in parameters if one.kind in kinds and one.default is one.empty) or ("x",)
 
 
 def _typed(values: Any, whole: bool) -> Array:

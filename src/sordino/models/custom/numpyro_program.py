@@ -29,7 +29,6 @@ from sordino.models.custom.latents import (
     numpyro,
     record_densities,
     substituted,
-    values_of,
 )
 
 Trace = dict[str, dict[str, Any]]
@@ -75,8 +74,7 @@ class NumPyroProgram(CustomModel):
 
     @property
     def sites(self) -> tuple[ReleasedParameter, ...]:
-        names = (latent.name for latent in self.program.latents)
-        return tuple(map(ReleasedParameter, names, self.program.shapes))
+        return tuple(map(ReleasedParameter, (latent.name for latent in self.program.latents), self.program.shapes))
 
     def start(self) -> Array:
         # Not at exactly 0, where many densities have a kink and mixtures are symmetric; the numbers are public.
@@ -86,13 +84,12 @@ class NumPyroProgram(CustomModel):
             if latent.name in self.started:
                 value = jnp.asarray(self.started[latent.name], float)
                 parts[-1] = jnp.broadcast_to(latent.transform.inv(value), latent.shape).ravel()
-        unknown = set(self.started) - {latent.name for latent in self.program.latents}
-        if unknown:
+        if unknown := set(self.started) - {latent.name for latent in self.program.latents}:
             raise refuse("start", f"to name sites of the model, {', '.join(s.name for s in self.sites)}", unknown)
         return jnp.concatenate(parts)
 
     def constrained(self, theta: Array) -> dict[str, Array]:
-        return {name: value for name, value, _ in values_of(self.program.latents, theta)}
+        return substituted(self.program.latents, theta)[0]
 
     def unit_loss(self, theta: Any, row: Array) -> Array:
         record, mask = self.layout.unpack(row)
@@ -110,8 +107,7 @@ class NumPyroProgram(CustomModel):
     def penalty(self, theta: Array) -> Array:
         values, volume = substituted(self.program.latents, theta)
         sites = self._trace(values, _arrays(blank(self.layout, 1)), 0)
-        chosen = [log_prob(sites[latent.name]) for latent in self.program.latents]
-        return -(sum((jnp.sum(each) for each in chosen), jnp.zeros(())) + volume)
+        return -(_joint(sites, self.program.latents) + volume)
 
     @property
     def simulates(self) -> bool:
@@ -123,8 +119,7 @@ class NumPyroProgram(CustomModel):
         record, _ = self.layout.unpack(row)
         leaves = dict(self.program.given)
         kept = {name: values for name, values in record.items() if name not in leaves.values()}
-        values, _ = substituted(self.program.latents, theta)
-        sites = self._trace(values, kept, jax.random.fold_in(key_of(row), number))
+        sites = self._trace(self.constrained(theta), kept, jax.random.fold_in(key_of(row), number))
         return self.layout.replaced(row, {leaf: sites[name]["value"] for name, leaf in leaves.items()})
 
     def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:
@@ -132,7 +127,7 @@ class NumPyroProgram(CustomModel):
         given = self._arguments(data)
 
         def one(theta: Array, key: Array) -> dict[str, Array]:
-            sites = self._trace(substituted(self.program.latents, theta)[0], given, key)
+            sites = self._trace(self.constrained(theta), given, key)
             return {name: sites[name]["value"] for name, _ in self.program.observed if name in sites}
 
         return jax.jit(jax.vmap(one))(theta, jax.random.split(key, len(theta)))
@@ -143,7 +138,7 @@ class NumPyroProgram(CustomModel):
         given = _arrays(data)
 
         def one(theta: Array) -> dict[str, Array]:
-            sites = self._trace(substituted(self.program.latents, theta)[0], given)
+            sites = self._trace(self.constrained(theta), given)
             return {name: record_densities(sites[name], axis) for name, axis in self.program.observed}
 
         return jax.jit(jax.vmap(one))(theta)
@@ -151,9 +146,8 @@ class NumPyroProgram(CustomModel):
     def _log_joint(self, theta: Any, local: Array, record: Mapping[str, Array], mask: Array) -> Array:
         """The log-density of a unit's observations and of its local latents, given the others."""
         program = self.program
-        values, _ = substituted(program.latents, theta)
         inner, volume = substituted(program.local, local)
-        fixed = values | inner
+        fixed = self.constrained(theta) | inner
 
         def densities(discrete: Mapping[str, Array]) -> Array:
             sites = self._trace({**fixed, **discrete}, record)
@@ -161,25 +155,20 @@ class NumPyroProgram(CustomModel):
             parts += [jnp.ravel(log_prob(sites[name])) for name in discrete]
             return jnp.sum(jnp.stack(parts), axis=0)
 
-        by_record = self._summed_out(densities, fixed, record)
-        total = jnp.sum(jnp.where(mask, by_record, 0.0))
+        total = jnp.sum(jnp.where(mask, self._summed_out(densities, fixed, record), 0.0))
         if not program.local:
             return total
-        sites = self._trace(fixed, record, 0)
-        prior = sum((jnp.sum(log_prob(sites[latent.name])) for latent in program.local), jnp.zeros(()))
-        return total + prior + volume
+        return total + _joint(self._trace(fixed, record, 0), program.local) + volume
 
     def _summed_out(
         self, densities: Callable[[Mapping[str, Array]], Array], fixed: Mapping[str, Array], record: Mapping[str, Array]
     ) -> Array:
         """Densities by record with the discrete latents of a record summed out."""
-        program = self.program
-        if not program.summed:
+        if not self.program.summed:
             return densities({})
-        [name] = program.summed
-        support = self._trace(fixed, record, 0)[name]["fn"].enumerate_support(expand=False)
-        rows = self.layout.rows
-        each = [densities({name: jnp.broadcast_to(value, (rows,))}) for value in support.reshape(-1)]
+        [name] = self.program.summed
+        support = self._trace(fixed, record, 0)[name]["fn"].enumerate_support(expand=False).reshape(-1)
+        each = [densities({name: jnp.broadcast_to(value, (self.layout.rows,))}) for value in support]
         return logsumexp(jnp.stack(each), axis=0)
 
     def _trace(self, values: Mapping[str, Array], record: Mapping[str, Any], key: Any = None) -> Trace:
@@ -192,10 +181,9 @@ class NumPyroProgram(CustomModel):
     def _arguments(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the function is called with for new records: everything but what it observes."""
         observed = {leaf for _, leaf in self.program.given}
-        missing = [leaf.name for leaf in self.layout.leaves if leaf.name not in data and leaf.name not in observed]
-        if missing:
+        read = [leaf.name for leaf in self.layout.leaves if leaf.name not in observed]
+        if missing := [name for name in read if name not in data]:
             raise InputError(f"The new records lack {', '.join(missing)}, which the model reads.")
-        read = {leaf.name for leaf in self.layout.leaves} - observed
         return {name: jnp.asarray(values) for name, values in data.items() if name in read}
 
     def _read(self) -> ModelTrace:
@@ -218,7 +206,7 @@ class NumPyroProgram(CustomModel):
         """Refuse, on made-up records, sites whose density of one record follows the others, and priors that read."""
         records, others = (blank(self.layout, _TRIED[0], seed=seed) for seed in (2, 3))
         theta = jnp.asarray(np.random.default_rng(4).normal(0.0, 0.1, self.size))
-        values, _ = substituted(self.program.latents, theta)
+        values = self.constrained(theta)
         together, elsewhere = (self._trace(values, _arrays(each), 0) for each in (records, others))
         for latent in self.program.latents:
             if not _close(log_prob(together[latent.name]), log_prob(elsewhere[latent.name])):
@@ -285,11 +273,15 @@ def _data_plates(first: Trace, second: Trace) -> set[str]:
     """The plates whose size follows the number of records."""
 
     def sizes(trace: Trace) -> dict[str, int]:
-        frames = [frame for site in trace.values() for frame in site.get("cond_indep_stack", ())]
-        return {frame.name: frame.size for frame in frames}
+        return {frame.name: frame.size for site in trace.values() for frame in site.get("cond_indep_stack", ())}
 
     one, other = sizes(first), sizes(second)
     return {name for name, size in one.items() if size == _TRIED[0] and other.get(name) == _TRIED[1]}
+
+
+def _joint(sites: Trace, latents: tuple[Latent, ...]) -> Array:
+    """The sum of the log-densities of some latents."""
+    return sum((jnp.sum(log_prob(sites[latent.name])) for latent in latents), jnp.zeros(()))
 
 
 def _holds(site: dict[str, Any], array: Array) -> bool:
@@ -317,6 +309,5 @@ class NumPyroFrontEnd(FrontEnd):
         return tuple(name for name in inspect.signature(model).parameters if name not in constants)
 
     def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
-        return NumPyroProgram(
-            model, layout, options.get("constants") or {}, options.get("unit"), options.get("start") or {}
-        )
+        constants, start = options.get("constants") or {}, options.get("start") or {}
+        return NumPyroProgram(model, layout, constants, options.get("unit"), start)

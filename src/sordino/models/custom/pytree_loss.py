@@ -4,8 +4,10 @@ The loss is called with the parameters and the arrays of one record, so that no 
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -39,13 +41,12 @@ class PytreeLoss(CustomModel):
     def __post_init__(self) -> None:
         refuse_layers(self.params)
         learned, rest = _partitioned(self.params)
-        leaves = jax.tree_util.tree_leaves_with_path(learned)
+        leaves, structure = jax.tree_util.tree_flatten_with_path(learned)
         flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, learned))
         sites = tuple(ReleasedParameter(_path(path) or "params", tuple(np.shape(leaf))) for path, leaf in leaves)
         object.__setattr__(self, "flat", flat)
         object.__setattr__(self, "unravel", lambda theta: put_together(unravel(theta.astype(flat.dtype)), rest))
         object.__setattr__(self, "named", sites)
-        structure = jax.tree.structure(learned)
         object.__setattr__(self, "leaves", tuple(jnp.asarray(leaf) for _, leaf in leaves))
         object.__setattr__(self, "rebuilt", lambda some: put_together(jax.tree.unflatten(structure, some), rest))
         self._check_value()
@@ -72,12 +73,8 @@ class PytreeLoss(CustomModel):
         return 0.5 * jnp.sum((theta / self.prior_scale) ** 2)
 
     def constrained(self, theta: Array) -> dict[str, Array]:
-        found, start = {}, 0
-        for site in self.named:
-            size = int(np.prod(site.shape, dtype=int))
-            found[site.name] = theta[start : start + size].reshape(site.shape)
-            start += size
-        return found
+        parts = jnp.split(theta, np.cumsum([math.prod(site.shape) for site in self.named])[:-1])
+        return {site.name: part.reshape(site.shape) for site, part in zip(self.named, parts, strict=True)}
 
     def _check_value(self) -> None:
         record = {name: jnp.asarray(part[0]) for name, part in blank(self.layout, 1, seed=1).items()}
@@ -156,8 +153,7 @@ def refuse_layers(params: Any, where: str = "params", *, draws: bool = False) ->
 
 def _path(path: Any) -> str:
     """The place of a leaf as a name, such as layers.0.weight."""
-    found = ([getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)] for key in path)
-    return ".".join(str(words[0]) for words in found if words)
+    return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
 @front_end("pytree-loss")
@@ -175,10 +171,6 @@ class PytreeFrontEnd(FrontEnd):
         return "rounds"
 
     def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
-        constants, scale = options.get("constants") or {}, options.get("prior_scale")
-
-        def loss(params: Any, **record: Any) -> Any:
-            return model(params, **record, **constants)
-
+        scale = options.get("prior_scale")
         prior = None if scale is None else number("prior_scale", scale, POSITIVE)
-        return PytreeLoss(loss, layout, options["params"], prior)
+        return PytreeLoss(partial(model, **(options.get("constants") or {})), layout, options["params"], prior)
