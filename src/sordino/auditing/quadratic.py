@@ -22,7 +22,6 @@ from sordino.core.validate import InputError
 from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.models.base import Model
 from sordino.models.exact.quadratic import extremal_pair
-from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 
 _UNKEPT = ("convergence", "dissipativity", "ergodicity")
 # Batches of any size; of a truncated one the differing record, the first of the table, is never left out.
@@ -99,9 +98,6 @@ class ConstantPull(Model):
 
     def loss(self, theta: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         return -jnp.vdot(x, theta)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        return NOTHING_KNOWN
 
 
 def on_one_axis(spec: Spec) -> Spec:

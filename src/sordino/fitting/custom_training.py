@@ -51,7 +51,7 @@ from sordino.mechanisms.networks.training import QUERY, Descent, Training, check
 from sordino.models.base import Model
 from sordino.models.custom.base import CustomModel
 from sordino.models.custom.pytree_loss import PytreeLoss
-from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
+from sordino.models.facts import Domain
 
 _OPTIONS = ("average", "batch", "canaries", "clip", "keep", "measure", "microbatch", "optimiser", "rounds")
 _EVERYWHERE = ("draws", "prior_scale")
@@ -166,9 +166,6 @@ class UnitLoss(Model):
 
     def penalty_gradient(self, theta: Array) -> Array:
         return jax.grad(self.penalty)(theta)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        return NOTHING_KNOWN
 
     def regulariser_certificates(self) -> dict[str, Certificate]:
         return {}

@@ -24,7 +24,7 @@ from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import NON_NEGATIVE, SordinoError, check_numbers, refuse, whole_number
 from sordino.models.clip import clip_by_norm, exact_product, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
-from sordino.models.facts import Domain, Growth, LossFact, LossFacts, sum_up_exactly
+from sordino.models.facts import NOTHING_KNOWN, Domain, Growth, LossFact, LossFacts, sum_up_exactly
 
 Certificates = dict[str, constants.Certificate]
 
@@ -37,24 +37,20 @@ def certify(
     `clip` is the bound of a clip of per-example gradients that may act; `keeps_curvature` says that a gradient is a
     scalar residual times a fixed vector.
     """
-    known = min(facts.evidence, domain.evidence)
-    reason = "" if clip is None else f"per-example gradients clipped to {clip:g}"
-    bound, apart, evidence = facts.gradient_bound, facts.gradient_sensitivity, known
+    known = evidence = min(facts.evidence, domain.evidence)
+    bound, apart, growth = facts.gradient_bound, facts.gradient_sensitivity, facts.growth
     if clip is not None:
+        reason, evidence = f"per-example gradients clipped to {clip:g}", constants.Evidence.BY_CONSTRUCTION
         bound, apart = LossFact(clip, reason), LossFact(2.0 * clip, f"{reason}, any two at most twice that apart")
-        evidence = constants.Evidence.BY_CONSTRUCTION
+        growth = Growth(2.0 * clip, 0.0, clip if growth is None else min(clip, growth.at_zero), reason)
     found = [(constants.GRADIENT_BOUND, bound, evidence), (constants.GRADIENT_SENSITIVITY, apart, evidence)]
     found.append((constants.DRIFT_BOUND, bound, evidence))
     if facts.convex:
         found += _curvature(facts, known, regulariser, clip, keeps_curvature)
-    growth = facts.growth
-    if clip is not None:
-        at_zero = clip if growth is None else min(clip, growth.at_zero)
-        growth, known = Growth(2.0 * clip, 0.0, at_zero, reason), constants.Evidence.BY_CONSTRUCTION
     if growth is not None:
         named = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
-        values = (LossFact(value, growth.reason) for value in (growth.g0, growth.g1, growth.at_zero))
-        found += [(constant, fact, known) for constant, fact in zip(named, values, strict=True)]
+        values = zip(named, (growth.g0, growth.g1, growth.at_zero), strict=True)
+        found += [(constant, LossFact(value, growth.reason), evidence) for constant, value in values]
     private = domain.reads_private_data
     certificates = {
         constant.name: constants.Certificate(constant, fact.value, evidence, fact.reason, private)
@@ -112,9 +108,9 @@ class Model(ABC):
         """Targets as the loss reads them, whatever was given: labels of a classification become one of its labels."""
         return y
 
-    @abstractmethod
     def facts(self, domain: Domain) -> LossFacts:
         """What is proved about the unclipped loss of one record of this domain; what is absent is not claimed."""
+        return NOTHING_KNOWN
 
     def penalty(self, theta: Array) -> Array:
         """r(theta), data-free, on the scale of one example."""
@@ -133,15 +129,14 @@ class Model(ABC):
 
         `weights` are 0 or 1 (masks of padded batches). The sum is not divided by anything and holds no regulariser.
         """
-        of_rows = clipping is not None and self.clips_rows(clipping)
-        rows = clip_by_norm(X, clipping.bound) if clipping is not None and of_rows else X
-        gradients = self._gradients(theta, rows, Y)
-        clipped = gradients if clipping is None or of_rows else clip_by_norm(gradients, clipping.bound)
-        return exact_product(weights, clipped)
+        if clipping is None:
+            return exact_product(weights, self._gradients(theta, X, Y))
+        if self.clips_rows(clipping):
+            return exact_product(weights, self._gradients(theta, clip_by_norm(X, clipping.bound), Y))
+        return exact_product(weights, clip_by_norm(self._gradients(theta, X, Y), clipping.bound))
 
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
         """Every record's gradient, unclipped, as a run adds them up: in double precision, each of its record alone."""
-        del sizes
         return (Plain(self._gradients(theta, X, Y)),)
 
     def _gradients(self, theta: Array, X: Array, Y: Array) -> Array:
@@ -162,7 +157,7 @@ class Model(ABC):
         """Whether the per-example gradient is a monotone scalar times a fixed vector: clipping it keeps contraction."""
         return False
 
-    def regulariser_certificates(self) -> dict[str, constants.Certificate]:
+    def regulariser_certificates(self) -> Certificates:
         """Strong convexity and smoothness of the penalty, by constant name; of a weight decay exactly itself."""
         reason = f"weight decay {self.weight_decay:g}: the Hessian is lambda times the identity"
         return {
@@ -170,9 +165,7 @@ class Model(ABC):
             for constant in (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
         }
 
-    def certificates(
-        self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None
-    ) -> dict[str, constants.Certificate]:
+    def certificates(self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None) -> Certificates:
         """Every constant this model can certify for the update as run, by its name in `core.bound`.
 
         With a `projection` the constants hold for theta inside the ball, so the start has to lie in it too.
@@ -266,6 +259,5 @@ class LinearScoreModel(Model):
 def describe_model(model: Model) -> NamedModel | None:
     """The words for a registered model; None for one of the user's own, which no file can hold."""
     name = next((name for name, kind in FAMILIES.items() if type(model) is kind), None)
-    if name is None:
-        return None
-    return NamedModel(name, tuple((field.name, getattr(model, field.name)) for field in fields(model)))
+    values = tuple((field.name, getattr(model, field.name)) for field in fields(model))
+    return None if name is None else NamedModel(name, values)

@@ -36,8 +36,7 @@ def working_bound(bound: float, dim: int) -> float:
 
 def clip_by_norm(vectors: Array, bound: float) -> Array:
     """Shorten every row to at most `bound`."""
-    target = working_bound(bound, vectors.shape[-1])
-    directions, largest, roots = _scaled(vectors)
+    target, (directions, largest, roots) = working_bound(bound, vectors.shape[-1]), _scaled(vectors)
     # The product may overflow to infinity, which is longer than the target as well.
     shortened = jnp.where(largest * roots <= target, vectors, directions * (target / roots))
     return jnp.where(jnp.isfinite(largest), shortened, 0.0)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
+from typing import NamedTuple
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Citation, Constant, Evidence
 from sordino.core.gaussian import up
@@ -44,11 +45,10 @@ class Domain:
     @classmethod
     def from_schema(cls, schema: Schema) -> "Domain":
         """The domain that encoding under a schema enforces; certificates say if its bounds came from private rows."""
-        kind = schema.target.kind if schema.target is not None else None
-        magnitudes = kind is not None and kind.bound is not None
-        bound = schema.target_bound_certificate() if magnitudes else None
-        width = schema.target_width_certificate() if magnitudes else None
-        classes = kind.classes if kind is not None else None
+        kind, bound, width = schema.target.kind if schema.target is not None else None, None, None
+        if kind is not None and kind.bound is not None:
+            bound, width = schema.target_bound_certificate(), schema.target_width_certificate()
+        classes = None if kind is None else kind.classes
         return cls(len(schema.feature_names), schema.feature_norm_certificate(), bound, width, classes)
 
     @property
@@ -98,16 +98,14 @@ def sum_up_exactly(*terms: float) -> float:
     return float_up(sum((Fraction(term) for term in terms), Fraction(0)))
 
 
-@dataclass(frozen=True)
-class LossFact:
+class LossFact(NamedTuple):
     """An upper bound and why it holds."""
 
     value: float
     reason: str
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(NamedTuple):
     """Gradients that may grow with theta.
 
     |grad f(theta, x) - grad f(theta, x')| <= g0 + g1 |theta| and |grad f(theta, x)| <= at_zero + g1 |theta|.
@@ -174,15 +172,15 @@ class Residual:
 def linear_score_facts(domain: Domain, residual: Residual) -> LossFacts:
     """Facts about the loss of one record of the domain."""
     R = domain.row_norm.value
-    rows = f"|x| <= {R:g}: {domain.row_norm.reason}"
-    smoothness = product_up(residual.slope, R, R)
-    bound = None if residual.bound is None else LossFact(product_up(residual.bound, R), f"{residual}; {rows}")
-    at_zero, growth = None if residual.at_zero is None else product_up(residual.at_zero, R), None
+    reason = f"{residual}; |x| <= {R:g}: {domain.row_norm.reason}"
+    smooth, bound, apart, growth = LossFact(product_up(residual.slope, R, R), reason), None, None, None
+    if residual.bound is not None:
+        bound = LossFact(product_up(residual.bound, R), reason)
+        apart = LossFact(2.0 * bound.value, reason)
+    at_zero = None if residual.at_zero is None else product_up(residual.at_zero, R)
     if at_zero is not None and bound is not None:
-        growth = Growth(2.0 * bound.value, 0.0, at_zero, bound.reason)
+        growth = Growth(2.0 * bound.value, 0.0, at_zero, reason)
     elif at_zero is not None:
-        reason = f"{residual}; gradient(theta) = gradient(0) + A theta with 0 <= A <= {smoothness:g}"
-        growth = Growth(2.0 * at_zero, smoothness, at_zero, reason)
-    apart = None if bound is None else LossFact(2.0 * bound.value, bound.reason)
-    smooth = LossFact(smoothness, f"{residual}; {rows}")
+        linear = f"{residual}; gradient(theta) = gradient(0) + A theta with 0 <= A <= {smooth.value:g}"
+        growth = Growth(2.0 * at_zero, smooth.value, at_zero, linear)
     return LossFacts(f"convex in theta: {residual}", bound, apart, smooth, growth)

@@ -34,8 +34,7 @@ def build_model(named: NamedModel, where: str = "model") -> Model:
         return kind(**arguments)
     except TypeError as error:
         needed = [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
-        missing = [name for name in needed if name not in arguments]
-        if missing:
+        if missing := [name for name in needed if name not in arguments]:
             raise InputError(f"{where}.parameters of {named.name} lacks {missing[0]!r}.") from None
         found = f"got {arguments!r:.80} ({error})."
         raise InputError(f"Expected {where}.parameters that fit {named.name}, {found}") from None

@@ -38,11 +38,6 @@ def need_codes(domain: Domain, classes: int, model: str) -> None:
         raise refuse(f"the target of {model}", allowed, domain, "declare the target a category")
 
 
-_LOGISTIC_BECAUSE = "the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]"
-_LOGISTIC_SOURCE = Citation("simsekli2024differential", "Proposition 12")
-_LOGISTIC_FACTS = Residual(1.0, slope=0.25, at_zero=0.5, because=_LOGISTIC_BECAUSE, source=_LOGISTIC_SOURCE)
-
-
 @dataclass(frozen=True)
 class _SignModel(LinearScoreModel):
     """A classification of signs by one score."""
@@ -66,7 +61,14 @@ class Logistic(_SignModel):
     With |x| <= R: gradients at most R, two at most 2R apart, Hessian at most R^2 / 4; all attained in the limit.
     """
 
-    residual_facts, words = _LOGISTIC_FACTS, "logistic regression"
+    words = "logistic regression"
+    residual_facts = Residual(
+        bound=1.0,
+        slope=0.25,
+        at_zero=0.5,
+        because="the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]",
+        source=Citation("simsekli2024differential", "Proposition 12"),
+    )
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         return jax.nn.softplus(-y * scores[..., 0])
@@ -76,15 +78,6 @@ class Logistic(_SignModel):
         return -signs * jax.nn.sigmoid(-signs * scores)
 
 
-_PROBIT_FACTS = Residual(
-    bound=None,
-    slope=1.0,
-    at_zero=up(math.sqrt(2.0 / math.pi), 4),
-    because=(
-        "the inverse Mills ratio h(z) = phi(z) / Phi(z) has -h'(z) = h(z) (z + h(z)) in (0, 1), since 1 + h'(z) is the "
-        "variance of a normal variable cut off at z, which is below 1; h(0) = sqrt(2 / pi)"
-    ),
-)
 _TAIL_START = -4.0
 _FRACTION_LEVELS = 30
 
@@ -97,7 +90,16 @@ class Probit(_SignModel):
     With |x| <= R the Hessian is at most R^2. The gradient grows linearly: it needs a ball or residual clipping.
     """
 
-    residual_facts, words = _PROBIT_FACTS, "probit regression"
+    words = "probit regression"
+    residual_facts = Residual(
+        bound=None,
+        slope=1.0,
+        at_zero=up(math.sqrt(2.0 / math.pi), 4),
+        because=(
+            "the inverse Mills ratio h(z) = phi(z) / Phi(z) has -h'(z) = h(z) (z + h(z)) in (0, 1), since 1 + h'(z) is "
+            "the variance of a normal variable cut off at z, which is below 1; h(0) = sqrt(2 / pi)"
+        ),
+    )
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         return -log_ndtr(y * scores[..., 0])
@@ -114,9 +116,6 @@ def inverse_mills(z: Array) -> Array:
     tail = -jnp.minimum(z, _TAIL_START)
     fraction = jax.lax.fori_loop(0, _FRACTION_LEVELS, lambda k, f: tail + (_FRACTION_LEVELS - k) / f, tail)
     return jnp.where(z < _TAIL_START, fraction, middle)
-
-
-_SOURCE = Citation("ye2022differentially", "Proposition 5.1")
 
 
 @family("softmax")
@@ -155,7 +154,8 @@ class Softmax(LinearScoreModel):
         need_codes(domain, self.classes, "softmax regression")
         because = "the residual p - e_y is at most sqrt(2) long and its Jacobian diag(p) - p p^T lies in [0, 1/2]"
         at_zero = up(math.sqrt(float_up(Fraction(self.classes - 1, self.classes))))
-        return linear_score_facts(domain, Residual(up(math.sqrt(2.0)), 0.5, at_zero, because, _SOURCE))
+        source = Citation("ye2022differentially", "Proposition 5.1")
+        return linear_score_facts(domain, Residual(up(math.sqrt(2.0)), 0.5, at_zero, because, source))
 
     def _one_hot(self, scores: Array, y: Array) -> Array:
         return jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=scores.dtype)

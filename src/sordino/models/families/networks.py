@@ -13,7 +13,7 @@ from jax import Array
 from sordino.core.validate import POSITIVE, Interval, check_numbers, one_of, refuse, whole_number
 from sordino.models.base import Model, family
 from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
-from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
+from sordino.models.facts import Domain, LossFacts
 from sordino.models.families.classification import as_codes, need_codes
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -96,9 +96,6 @@ class DenseNetwork(Model):
         layers = zip(inputs, signals, strict=True)
         return tuple(part for rows, signal in layers for part in (outer(rows, signal), Plain(signal)))
 
-    def facts(self, domain: Domain) -> LossFacts:
-        return NOTHING_KNOWN
-
     def _forward(self, parts: list[Array], rows: WholeRows) -> tuple[list[WholeRows], list[Array], Array]:
         """The inputs of every layer, the slopes of its activations but the last one's, and the output."""
         act, inputs, slopes = activation(self.activation), [rows], []
@@ -109,7 +106,7 @@ class DenseNetwork(Model):
             slopes.append(slope)
         return inputs, slopes, products(inputs[-1], parts[-2]) + parts[-1]
 
-    def _shapes(self, features: int) -> tuple[tuple[int, ...], ...]:
+    def _shapes(self, features: int) -> Shapes:
         return dense_shapes((features, *self.hidden, self.outputs))
 
 
@@ -147,7 +144,7 @@ class NetworkOfClasses(Model):
 
     def facts(self, domain: Domain) -> LossFacts:
         need_codes(domain, self.classes, "a classification network")
-        return NOTHING_KNOWN
+        return super().facts(domain)
 
 
 @family("mlp-regression")
@@ -218,9 +215,6 @@ class SkipNetwork(Model):
         W, b, V, c, L = jnp.split(theta, list(accumulate(self.sizes(x.shape[-1])[:-1])))
         activity = jnp.tanh(cut[: self.seen] @ W.reshape(self.seen, self.hidden) + b)
         return activity @ V.reshape(self.hidden, self.outputs) + c + cut @ L.reshape(-1, self.outputs)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        return NOTHING_KNOWN
 
 
 @family("skip-regression")

@@ -96,10 +96,9 @@ class PoissonRegression(LinearScoreModel):
         return jnp.minimum(rate, self.rate_cap) - jnp.clip(y, 0.0, self.count_cap)[..., None]
 
     def facts(self, domain: Domain) -> LossFacts:
-        rate_at_zero = min(1.0, self.rate_cap)
         because = (
             f"the residual is a rate in [0, {self.rate_cap:g}] minus a count in [0, {self.count_cap:g}], its slope the "
             "rate below the cap and 0 above"
         )
-        largest, at_zero = max(self.rate_cap, self.count_cap), max(rate_at_zero, self.count_cap)
+        largest, at_zero = max(self.rate_cap, self.count_cap), max(min(1.0, self.rate_cap), self.count_cap)
         return linear_score_facts(domain, Residual(largest, self.rate_cap, at_zero, because))
