@@ -1,9 +1,8 @@
 """Blocks of an audit's models here, on processes of this machine or on a dask cluster, each kept once it is done.
 
-A block comes out as it does here, bit for bit. A lost worker costs time and changes nothing.
-
-Anyone who can reach a scheduler without authentication can run code on its workers. What workers answer is unpickled
-by the auditor: client, scheduler and workers are one trust boundary. Processes of this machine have no address.
+A block comes out as it does here, bit for bit, and a lost worker costs time alone. Anyone who can reach a scheduler
+without authentication can run code on its workers, and what workers answer is unpickled by the auditor: client,
+scheduler and workers are one trust boundary. Processes of this machine have no address.
 """
 
 import asyncio
@@ -35,10 +34,7 @@ Finished = Callable[[int, Releases], None]
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """How to reach the workers and how to cut the work.
-
-    `address` is that of a dask scheduler such as tls://host:8786, or "local" for so many `workers` on this machine.
-    """
+    """How to reach workers: the `address` of a dask scheduler (tls://host:8786), or "local" and how many."""
 
     address: str
     workers: int = 2
@@ -50,7 +46,6 @@ class ClusterOptions:
 
     @property
     def local(self) -> bool:
-        """Whether the workers are processes of this machine."""
         return self.address == LOCAL
 
     @property
@@ -74,7 +69,6 @@ class FitWork:
     datasets: tuple[Any, ...]
 
     def done(self, unit: Block) -> Releases:
-        """Fit the models of a block; the same block always comes out the same."""
         return fitted(self.fit_many, self.datasets[unit.side], unit.seeds)
 
 
@@ -90,7 +84,6 @@ class Checkpoints:
 
     @classmethod
     def of(cls, folder: Path, work: FitWork, units: Sequence[Block]) -> "Checkpoints":
-        """Those of the blocks of this very work."""
         digest = hashlib.sha256(repr(work.fit_many).encode())
         sides = [part for data in work.datasets for part in (data.features, data.target)]
         for array in map(np.ascontiguousarray, (*sides, *(unit.seeds for unit in units))):
@@ -113,7 +106,6 @@ class Checkpoints:
             return None
 
     def remove(self, count: int) -> None:
-        """Delete the files, and the folder if nothing else is in it."""
         for number in range(count):
             self._file(number).unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
@@ -127,8 +119,7 @@ class Checkpoints:
 class FitOnCluster:
     """How `AuditOptions.fit_sides` fits on a cluster, or here where `options` is absent.
 
-    With `partial_results` every finished block is kept in that folder until all are: an audit that was killed and is
-    started again with the same seed takes up where it was.
+    With `partial_results` finished blocks are kept in that folder: the same audit, started again, resumes from there.
     """
 
     options: ClusterOptions | None

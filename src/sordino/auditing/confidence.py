@@ -1,12 +1,10 @@
 """From errors that were counted to epsilon, with a joint confidence and with the most that so many models could show.
 
 Exact limits of both error rates (Clopper & Pearson 1934), rounded outwards, hold together with the stated confidence,
-and so does the lower bound on epsilon that they give (`auditing.lower_bound`), at every delta at once. Of one rule both
-errors go into one exact test (`joint_epsilon`), which says more.
-
-A rule says "second" when a score is at least a threshold. Scores have shape (..., models); leading axes are independent
-repetitions of the whole experiment. Either the threshold is chosen on models that are not counted, or every model is
-counted and limits hold for every threshold at once (`simultaneous_ends`), so that the best one may be picked.
+and so does the lower bound on epsilon that they give, at every delta at once. Of one rule both errors go into one exact
+test (`joint_epsilon`), which says more. A rule says "second" when a score is at least a threshold. Either that is
+chosen on models that are not counted, or limits hold for every threshold at once (`simultaneous_ends`). Scores have
+shape (..., models); leading axes are independent repetitions of the whole experiment.
 """
 
 import math
@@ -34,8 +32,7 @@ Counts = NDArray[np.int64]
 def upper_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[np.float64]:
     """The one-sided upper limit: a rate above it makes so few errors with probability at most `failure`.
 
-    Whatever the true rate is, it exceeds this end in at most a share `failure` of all experiments (Clopper & Pearson
-    1934). `errors` of `trials` may be arrays. All trials wrong answers 1.
+    `errors` of `trials` may be arrays. All trials wrong answers 1.
     """
     errors, trials = _counts(errors, trials)
     failure = number("failure", failure, OPEN_UNIT)
@@ -69,10 +66,7 @@ def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.int64], ND
 
 @dataclass(frozen=True)
 class ErrorCounts:
-    """Errors of one fixed decision rule on independent models of two datasets.
-
-    A false positive says "second" of one of the `first_models`, a false negative "first" of one of the `second_models`.
-    """
+    """Errors of a fixed rule: "second" said of some of the `first_models`, "first" of some of the `second_models`."""
 
     false_positives: int
     first_models: int
@@ -225,10 +219,7 @@ def _possible(outcomes: _Outcomes, epsilon: float, delta: float, failure: float)
 
 
 class ErrorCurve(NamedTuple):
-    """Every rule that cuts somewhere, cheapest first: thresholds and both error counts, shape (..., models + 1).
-
-    The last rule says "first" always. Where scores are tied, `distinct` marks the one rule that differs.
-    """
+    """Every rule that cuts somewhere, cheapest first, (..., models + 1); of tied scores one rule is `distinct`."""
 
     thresholds: Scores
     false_positives: Counts
@@ -258,10 +249,7 @@ def error_curve(first: Scores, second: Scores) -> ErrorCurve:
 
 
 def choose_threshold(first: Scores, second: Scores, delta: float, confidence: float) -> Scores:
-    """The threshold with the largest bound on these scores, shape (...).
-
-    It has seen the scores, so only scores that it has not seen may be counted with it.
-    """
+    """The threshold with the largest bound on these scores; only scores it has not seen may be counted with it."""
     curve = error_curve(first, second)
     first_models, second_models = np.shape(first)[-1], np.shape(second)[-1]
     failure = each_failure(confidence)
@@ -330,8 +318,7 @@ def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
 def _any_fails(trials: int, ranks: Counts, failures: NDArray[np.float64]) -> float:
     """The probability that some k-th smallest of n uniform numbers is above its end, for the ends of these failures.
 
-    Points of a Poisson process of rate n, given that there are n up to 1, are n uniform numbers; the number of points
-    up to one end after another is a walk that must not fall short of any rank.
+    Those are the points of a Poisson process, given n up to 1: a walk whose counts must not fall short of any rank.
     """
     from scipy import signal  # noqa: PLC0415  (slow to load, and most audits need none)
 
@@ -367,10 +354,7 @@ def band_ends(first_models: int, second_models: int, confidence: float) -> tuple
 
 
 def band_epsilon(first: Scores, second: Scores, delta: float, confidence: float) -> NDArray[np.float64]:
-    """The best bound over all thresholds of one score that was fixed beforehand, shape (...).
-
-    Every model is counted: nothing is held back for the choice of a threshold.
-    """
+    """The best bound over all thresholds of a score that was fixed beforehand, every model counted, shape (...)."""
     curve = error_curve(first, second)
     ends = band_ends(np.shape(first)[-1], np.shape(second)[-1], confidence)
     bound = epsilon_from_rates(ends[0][curve.false_positives], ends[1][curve.false_negatives], delta)
@@ -409,10 +393,7 @@ def band_cap(first_models: int, second_models: int, delta: float, confidence: fl
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Lower bound on epsilon at `delta` of a Gaussian pair `mu` apart: `gaussian.epsilon_lower`, quicker.
-
-    A root in plain floating point is a guess; the certified delta a little below it decides.
-    """
+    """`gaussian.epsilon_lower`, quicker: a root in floating point is a guess, the certified delta decides."""
     if mu == 0.0 or math.isinf(mu):
         return mu
 

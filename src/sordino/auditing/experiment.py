@@ -57,10 +57,7 @@ def chain_of(spec: Spec) -> NoisyGradient:
 
 
 def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> None:
-    """Refuse an attack that would draw more random numbers, or sum more gradients, than a person waits for.
-
-    On the worst-case quadratic gradients are constant and cost nothing.
-    """
+    """Refuse an attack that takes longer than a person waits; gradients of the worst-case quadratic cost nothing."""
     chain = chain_of(spec)
     rows = chain.divisor(spec.n)
     steps = chain.chains * chain.steps
@@ -84,10 +81,7 @@ class FitMany(Protocol):
 
 @dataclass(frozen=True)
 class FitInBlocks(ABC):
-    """`FitMany` of a noisy gradient spec on encoded records, in blocks that come out the same wherever they are fitted.
-
-    `at_once` is how many models share a block. The seeds of a block decide all that it draws.
-    """
+    """`FitMany` of a noisy gradient spec, in blocks that come out the same wherever they are fitted."""
 
     spec: Spec
     model: Model
@@ -96,7 +90,6 @@ class FitInBlocks(ABC):
         return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
 
     def blocks(self, seeds: Seeds) -> list[Seeds]:
-        """The seeds, cut into blocks."""
         return [seeds[first : first + self.at_once] for first in range(0, len(seeds), self.at_once)]
 
     @property
@@ -117,8 +110,7 @@ _RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "
 class ChainFit(FitInBlocks):
     """Models of a spec by the kernel that makes releases; one release is all chains and iterates the spec keeps.
 
-    The number of chains is part of a certificate, so nobody may release more of them than the spec says. An audit
-    releases none: it runs a replica with as many chains as it needs models, and looks at one release at a time.
+    An audit releases none: it runs a replica with as many chains as it needs models, and looks at one at a time.
     """
 
     def __post_init__(self) -> None:
@@ -131,7 +123,6 @@ class ChainFit(FitInBlocks):
 
     @property
     def algorithm(self) -> NoisyGradient:
-        """The chain that is audited."""
         return chain_of(self.spec)
 
     def _block(self, data: Dataset, seeds: Seeds) -> Releases:
@@ -229,11 +220,7 @@ class Score(ABC):
 
 @dataclass(frozen=True)
 class LinearScore(Score):
-    """The linear discriminant: best for two Gaussians with one covariance.
-
-    The covariance is shrunk towards a multiple of the identity, a tenth of its mean variance, and solved in the space
-    of the models where these are fewer than the numbers of a release.
-    """
+    """The linear discriminant, best for two Gaussians with one covariance; that is shrunk towards the identity."""
 
     def learn(self, first: Releases, second: Releases) -> ScoreFunction:
         gap = (second.mean(axis=0) - first.mean(axis=0)).astype(float)
@@ -260,8 +247,8 @@ def audit_by_attack(
 ) -> LowerBound:
     """Lower bound on epsilon of a mechanism, from models of two neighbouring datasets.
 
-    Of every side's models one part teaches the scores, one part chooses among scores and thresholds, and the last part,
-    which nothing has seen, is counted. So the bound holds whatever the scores are, and however they were chosen.
+    One part of the models teaches the scores, one chooses among scores and thresholds, and the last, which nothing has
+    seen, is counted: so the bound holds whatever the scores are.
     """
     if not scores:
         raise refuse("scores", "to hold at least one score", scores)
@@ -286,7 +273,6 @@ def bound_from_counts(
 
 
 def _named(models: int, counts: ErrorCounts) -> tuple[tuple[str, int], ...]:
-    """What the confidence depends on."""
     return (
         ("models", models),
         ("counted models of the first dataset", counts.first_models),
@@ -317,8 +303,7 @@ def audit_by_fixed_score(
 ) -> LowerBound:
     """Lower bound on epsilon from a score fixed before any model was seen, larger for the second dataset.
 
-    All thresholds are tried on all models, with limits that hold for all of them at once; the whole trade-off curve
-    found holds with the stated confidence. Better than holding models back where epsilon is near the cap.
+    All thresholds are tried on all models, with limits that hold for all of them at once, and so does the curve found.
     """
     each_side = options.models // 2
     seeds = drawn_seeds(options, each_side)
@@ -343,10 +328,7 @@ def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
 
 @dataclass(frozen=True, eq=False)
 class CanaryLoss(Score):
-    """How well a model fits one record: minus its loss there, or minus another record's loss on top.
-
-    A release of several points (kept iterates, chains) is scored by its mean. Which side is smaller is learned.
-    """
+    """Minus a model's loss on one record, less another's where there is one; of several points the mean."""
 
     model: Model
     record: EncodedRecord

@@ -25,10 +25,7 @@ from sordino.core.validate import OPEN_UNIT, PROBABILITY, Interval, instance_of,
 
 @dataclass(frozen=True)
 class TradeOffPoint:
-    """A test that exists: its error probabilities are at most these (with the confidence of the audit that found it).
-
-    `false_positive` is the chance to answer "second" when the first dataset was used, `false_negative` the converse.
-    """
+    """A test that exists: it says "second" of the first dataset, or the converse, with at most these probabilities."""
 
     false_positive: float
     false_negative: float
@@ -212,8 +209,7 @@ class LowerBound(Result):
 class AuditOptions:
     """What a person may ask of any audit; a method ignores what it has no use for.
 
-    `confidence` is that of the whole statement, `models` how many may be trained, all sides together. Without a `seed`
-    one is drawn from the operating system. `fit_sides` fits the models of both datasets, for instance on a cluster.
+    `models` is how many may be trained, all sides together; `fit_sides` fits those of both datasets, as on a cluster.
     """
 
     delta: float
@@ -259,10 +255,7 @@ def fits_models(method: str) -> bool:
 
 
 def audit(spec: Spec, method: str, options: AuditOptions) -> LowerBound:
-    """Audit a described run with the named method.
-
-    A run that the method cannot audit is refused with an `InputError` that says why in one sentence.
-    """
+    """Audit a described run with the named method; one that it cannot audit is refused with the reason."""
     return getattr(_module(method), method.replace("-", "_"))(spec, options)
 
 
@@ -295,7 +288,6 @@ class Verdict:
     evidence: str
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {"kind": self.kind.value, "evidence": self.evidence}
 
 

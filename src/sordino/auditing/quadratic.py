@@ -101,10 +101,7 @@ class ConstantPull(Model):
 
 
 def on_one_axis(spec: Spec) -> Spec:
-    """The same run with the first coordinate alone: on the worst-case quadratic no record moves the others.
-
-    A projection couples the coordinates, so a projected run keeps them all.
-    """
+    """The same run with the first coordinate alone, which is all that moves, unless a projection couples them."""
     return spec if chain_of(spec).projection is not None else on_first_axes(spec, 1)
 
 
@@ -114,10 +111,9 @@ def on_first_axes(spec: Spec, axes: int) -> Spec:
         return spec
     chain = chain_of(spec)
     values = chain.start.values if isinstance(chain.start, PointStart) else None
-    start = chain.start if values is None else PointStart(values[:axes])
     return replace(
         spec,
-        algorithm=replace(chain, start=start),
+        algorithm=replace(chain, start=chain.start if values is None else PointStart(values[:axes])),
         problem=replace(spec.problem, dim=axes),
         average=None if spec.average is None else replace(spec.average, dim=axes),
     )
@@ -144,17 +140,15 @@ def exposed_position(spec: Spec) -> int:
     if chain.batch.scheme != Scheme.CYCLIC:
         return spec.n - 1
     size = chain.divisor(spec.n)
-    last_batch = (chain.steps - 1) % chain.batches_per_epoch(spec.n)
-    return min(spec.n, (last_batch + 1) * size) - 1
+    return min(spec.n, ((chain.steps - 1) % chain.batches_per_epoch(spec.n) + 1) * size) - 1
 
 
 @dataclass(frozen=True, eq=False)
 class PathScore:
     """Kept paths theta_k = decay_k theta_{k-1} + pull_k [used at k] + scale_k noise, seen along the first axis.
 
-    `decay` is 1 - eta_k m, and `pulls` by how much a use moves the iterate, on the first and on the second dataset. The
-    record is used at step k with probability `uses`, independently; for passes in random order, where uses are not
-    independent, it is still a score, if not the best one.
+    `pulls` is by how much a use moves the iterate, on the first and on the second dataset. The record is used at step k
+    with probability `uses`, independently; for passes in random order it is still a score, if not the best one.
     """
 
     chains: int

@@ -1,11 +1,10 @@
 """Canaries in a training run: the very run that is released is audited, and its network learns nothing from them.
 
-The parameters get some more entries that the loss does not use. A canary is a record whose loss is a multiple of one of
-them, with a gradient far longer than the clip, so that it contributes the clip along that entry, in every step it takes
-part in. A coin decides about every canary; entries without one show the noise alone. Of full batches the law of the
-noised sums there is Gaussian (`methods.one_run`), so that the mean of the scores bounds how far one record moves the
-run; of hidden batches coins are guessed (`methods.one_run_guesses`), which assumes nothing. A clip that is skipped
-makes canaries louder, noise that is too small makes them clearer, and the bound larger than what is certified.
+The parameters get further entries that the loss does not use. A canary is a record whose loss is a multiple of one of
+them, with a gradient far longer than the clip: it contributes the clip along that entry in every step it takes part in.
+A coin decides about every canary; entries without one show the noise alone. Of full batches scores are Gaussian
+(`methods.one_run`); of hidden batches coins are guessed (`methods.one_run_guesses`). A skipped clip makes canaries
+louder, and noise that is too small clearer.
 """
 
 from collections.abc import Callable
@@ -38,10 +37,7 @@ _SCHEMES = frozenset({Scheme.FULL, Scheme.POISSON})
 
 @dataclass(frozen=True)
 class Planted:
-    """A loss, parameters and examples with room for canaries.
-
-    `mirrored` canaries pull one way or the other (replace-one), others are there or not (add-remove).
-    """
+    """A loss with room for canaries: `mirrored` ones pull one way or the other, others are there or not."""
 
     loss: Loss
     canaries: int
@@ -85,8 +81,7 @@ def train_and_audit(
 ) -> tuple[Trained, LowerBound]:
     """Train as `train` does, with canaries among the examples, and bound the run's epsilon from below.
 
-    The spec is about records and canaries together: its number of records holds both. What is returned of the run is
-    what it would be without canaries but for their part in the public number of records.
+    The spec is about records and canaries together; nothing else of what is returned depends on them.
     """
     run, many = check_planting(spec, training), whole_number("canaries", canaries)
     planted = Planted(loss, many, spec.relation is Relation.REPLACE_ONE, run.contribution)
@@ -119,8 +114,7 @@ _STORY = "The run that made the release, with {} canaries that use parameters of
 
 
 def _known(spec: Spec, run: NoisedSums, run_with: RunWith, planted: Planted, options: AuditOptions) -> LowerBound:
-    generator = np.random.default_rng(np.random.SeedSequence(options.seed))
-    coins = fair_coins(planted.canaries, generator)
+    coins = fair_coins(planted.canaries, np.random.default_rng(np.random.SeedSequence(options.seed)))
     precision = 1.0 / run.sum_noise**2
     scores = precision @ run_with(coins, 0) / np.sqrt(precision.sum())
     known = KnownGaussian(

@@ -215,8 +215,8 @@ class NotNumbers(InputError, TypeError):
 class Bare:
     """Something like an array whose type was looked at and whose cells were not.
 
-    `kind` is numpy's letter for its type, "O" where cells may be anything. `read` gives the cells as float64, `cells`
-    as they are, and `labels` one by one, as Python values; all read private rows.
+    `kind` is numpy's letter for its type, "O" where cells may be anything. `read` (float64), `cells` and `labels`
+    (Python values) read private rows.
     """
 
     name: str
@@ -278,10 +278,7 @@ def bare_target(y: object, labels: bool, name: str = "y") -> Bare:
 
 
 def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
-    """The numbers, after the debit; of cells that are none, NaN, which the bounds take for the middle.
-
-    That there are some is said in a warning marked NON-PRIVATE; with ``missing="refuse"`` they stop the fit instead.
-    """
+    """The numbers, after the debit; NaN of other cells, with a NON-PRIVATE warning, or a refusal if declared."""
     numbers = given.read()
     if np.isfinite(numbers).all():
         return numbers

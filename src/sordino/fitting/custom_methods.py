@@ -1,7 +1,4 @@
-"""The ways to fit a custom model, and the registry that `fit` chooses from.
-
-A method plans from public numbers alone and runs what it planned.
-"""
+"""The ways to fit a custom model, and the registry that `fit` chooses from; each plans from public numbers alone."""
 
 import importlib
 import math
@@ -68,7 +65,6 @@ class CustomProblem:
 
     @property
     def thing(self) -> str:
-        """What the table is made of, in the plural."""
         return "records" if isinstance(self.sizes.unit, Unit) else "units"
 
 

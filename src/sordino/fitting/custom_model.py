@@ -314,8 +314,7 @@ def _unit_codes(unit: str, given: object) -> NDArray[np.intp]:
     column = given if isinstance(given, Column) else from_arrays({unit: given}).columns[unit]
     known: dict[str, int] = {}
     codes = keys(unit, column, (), lambda word: known.setdefault(word, len(known)))
-    order = sorted(known, key=int if column.kind == NUMBER else None)
-    places = {word: place for place, word in enumerate(order)}
+    places = {word: place for place, word in enumerate(sorted(known, key=int if column.kind == NUMBER else None))}
     codes = np.array([*(places[word] for word in known), MISSING])[codes]
     return np.unique(codes, return_inverse=True)[1].ravel()
 

@@ -1,8 +1,7 @@
 """Methods of custom models that walk by noised gradients of single records: training of networks, and Langevin chains.
 
 The chain is that of `sordino.mechanisms.sgld` on full batches (Wang, Fienberg & Smola 2015). Its noise is the noise of
-privacy, so the budget decides the step: a step e puts noise of deviation 2 / sqrt(e) on the sum of clipped gradients.
-All steps of all chains are certified together.
+privacy: a step e puts noise of deviation 2 / sqrt(e) on the sum of clipped gradients. All steps are certified together.
 """
 
 import math

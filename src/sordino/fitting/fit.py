@@ -117,8 +117,7 @@ def fit(
     def checkpoint() -> FitCheckpoint | None:
         if lies is None or keep is None:
             return None
-        made = instance_of("plan", plan, InfluencePlan).made
-        numbers = {one.name: one.numbers for one in made.mechanisms}
+        numbers = {one.name: one.numbers for one in instance_of("plan", plan, InfluencePlan).made.mechanisms}
         where = lies.settings(schema)
         return FitCheckpoint.at(keep, plan.spec, schema, where, ledger, private=sources.private, numbers=numbers)
 

@@ -161,10 +161,7 @@ BINS = 15
 
 @dataclass(frozen=True, eq=False)
 class FittedNetwork:
-    """A private network: its release, the released weights as a tree, all that the run gave, and its lower bound.
-
-    `params` are the running average where there is one; `audit` is None where the run had no canaries.
-    """
+    """A private network: its release and weights, averaged where they are, the whole run, and its lower bound."""
 
     release: StoredRelease
     params: Any
@@ -257,8 +254,7 @@ def fit_network(
             arrays |= {f"kept_{place:03d}": np.stack(values) for place, values in enumerate(zip(*points, strict=True))}
         if measure is not None:
             settings |= measurements(measure, trained if trained.kept else trained.averaged)
-        floating_point = trained.floating_point
-        return RunContents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
+        return RunContents(NETWORK, arrays, (trained, lower), floating_point=trained.floating_point, settings=settings)
 
     release, (trained, lower) = charged_run(
         plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
@@ -336,10 +332,9 @@ def classification_quality(probabilities: np.ndarray, labels: np.ndarray) -> dic
     inside = [place == one for one in np.unique(place)]
     bins = [{"rows": int(b.sum()), "sure": float(sure[b].mean()), "right": float(right[b].mean())} for b in inside]
     gap = sum(one["rows"] * abs(one["sure"] - one["right"]) for one in bins) / len(labels)
-    chosen = np.maximum(given[np.arange(len(labels)), labels], 1e-12)
     return {
         "accuracy": float(right.mean()),
-        "log-loss": float(-np.log(chosen).mean()),
+        "log-loss": float(-np.log(np.maximum(given[np.arange(len(labels)), labels], 1e-12)).mean()),
         "expected calibration error": float(gap),
         "rows": len(labels),
         "bins": bins,

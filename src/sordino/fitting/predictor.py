@@ -1,6 +1,6 @@
 """A release of a fit, read back: its task, model, posterior, labels and units, and what it says about rows.
 
-A folder may say anything, so nothing is taken from it that was not looked at: each part is held against the others.
+A folder may say anything, so each part is held against the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +77,6 @@ class Predictor:
 
     @property
     def outputs(self) -> int:
-        """How many scores a row has."""
         return int(getattr(self.model, "outputs", 1))
 
     @cached_property
@@ -129,7 +128,6 @@ class Predictor:
 
     @property
     def only_a_constant(self) -> bool:
-        """Whether nothing but a constant was learned: every row has the same answer."""
         return self.release.settings.get(LEARNED) == A_CONSTANT
 
     @cached_property
@@ -167,17 +165,14 @@ class Predictor:
         return np.ones((len(features), 1)) if self.only_a_constant else features
 
     def columns_to_read(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns of a table with these names that `encode` reads."""
         return self.task.columns_to_read(self, names)
 
     def exposures(self, features: Array) -> Array | float:
-        """What rates of encoded rows are multiplied by."""
         found = self.task.exposures(self.schema, self.release.settings, features)
         return 1.0 if found is None else found
 
     @cached_property
     def thetas(self) -> Array:
-        """Draws of the parameters that predictions average over."""
         return self.posterior.sample(np.random.default_rng(_SEED), self.draws)
 
     def scores(self, thetas: Array, X: Array) -> Array:
@@ -211,18 +206,13 @@ class Predictor:
         return mean, variance + self.residual_variance
 
     def regression(self, features: Array) -> Prediction:
-        """Mean and variance of targets in raw units, the spread of observations included."""
         return Prediction(*self.task.regression(self, features))
 
     def probabilities(self, features: Array) -> Array:
-        """The probability of each class, averaged over the posterior; of a mixture that of each component."""
         return self.task.probabilities(self, features)
 
     def interval(self, features: Array, level: float) -> tuple[Array, Array]:
-        """Central intervals: of a new target in regression, of each class's probability in classification.
-
-        How often they hold is measured, and is often not the level: `coverage` says it.
-        """
+        """Central intervals: of a new target, or of each class's probability. `coverage` says how often they hold."""
         (tail, _), reason = tails(level), withheld(self.release)
         if reason is not None:
             raise InputError(f"Intervals of method {self.release.settings['method']!r} are withheld: {reason}.")
@@ -249,10 +239,7 @@ class Predictor:
     def means(
         self, features: Array, level: float, outcomes: Callable[[Array, Array], Array] | None = None
     ) -> MeanAndNew:
-        """Means of encoded rows with intervals, and intervals of new targets; `outcomes` replace the task's means.
-
-        Of two classes the mean is the probability of the second, of more there is one for each class.
-        """
+        """Means of encoded rows with intervals, of two classes that of the second, and intervals of new targets."""
         if not self.knows_means:
             raise InputError("Only releases of bounded influence have intervals of means.")
         law, known, new = self.coefficient_law, partial(self.task.outcomes, self), self.task.new_targets(self)
@@ -298,9 +285,8 @@ def intervals_of_means(
     new: Callable[[Array, float], Array] | None = None,
     exposure: Array | float = 1.0,
 ) -> MeanAndNew:
-    """Means of rows with intervals, and intervals of new targets, from weighted draws of their means.
+    """Means of rows with intervals, and intervals of new targets, from weighted draws of means (draws, rows, outcomes).
 
-    `outcomes` are means of targets, shape (draws, rows, outcomes), and several of them are probabilities of classes.
     `new` gives, from points of equal probability of each mean and a tail, what new targets are below that often.
     """
     sides, found = tails(level), []

@@ -57,7 +57,6 @@ class FitProblem:
 
     @property
     def unit(self) -> str:
-        """The word for what is counted and hidden."""
         return "record" if self.schema.unit_column is None else "unit"
 
     @cached_property

@@ -1,9 +1,8 @@
 """Rounds of a fit on an engine that are kept on disk, so that a fit which was killed goes on where it was.
 
 A file holds what was answered so far, with its noise; marks of rows, by which changed ones are found; and the secret
-name of the run, under which the ledger charges it once. It is made before the debit, deleted when the release is
-written and named, and its owner's alone. A question whose answer is kept is not asked again, and one that is not kept
-was never seen: so a fit releases each sum once however often it is killed, and one debit pays for it.
+name of the run, under which the ledger charges it once. A question whose answer is kept is not asked again, and one
+that is not kept was never seen: so a fit releases each sum once however often it is killed, and one debit pays for it.
 """
 
 import hashlib
@@ -35,8 +34,8 @@ _FAR = 1e100
 class FitCheckpoint:
     """What a fit has done so far; written after every round.
 
-    `run` is a digest of what the fit is, `answered` are noised sums by the names of their mechanisms, `numbers` how
-    many each of them has, `key` is the secret by which units were brought together; `new`: the file was made now.
+    `run` is a digest of what the fit is, `answered` are noised sums by mechanism, `numbers` how many each has, `key` is
+    the secret by which units were brought together; `new`: the file was made now.
     """
 
     path: Path
@@ -112,5 +111,4 @@ class FitCheckpoint:
         write_record(self.path, Record(values, self.answered))
 
     def done(self) -> None:
-        """The release is written and named: nothing is kept."""
         remove_privately(self.path)

@@ -70,8 +70,7 @@ class HowMany(NamedTuple):
 class TableInParts:
     """Parts of a private table that were looked at but not read, and the engine that will ask them.
 
-    `word` is what the engine is called, `whole_units` declares that no unit has rows in two parts, and `keep` is the
-    file in which rounds are kept, if they are.
+    `whole_units` declares that no unit has rows in two parts; `keep` is the file in which rounds are kept, if they are.
     """
 
     engine: Engine

@@ -77,8 +77,7 @@ def check_hands(path: Path, status: os.stat_result) -> None:
         return
     folder = path.parent.stat()
     user = os.geteuid()
-    owners = {user, 0} | ({folder.st_uid} if user == 0 else set())
-    if status.st_uid not in owners:
+    if status.st_uid not in ({user, 0} | ({folder.st_uid} if user == 0 else set())):
         raise LedgerError(
             f"Expected {str(path)!r} to belong to the user who runs this (number {user}), got number {status.st_uid}; "
             "run as its owner, or give the file to that user."
@@ -240,8 +239,8 @@ def _place(place: Path, local: bool) -> os.stat_result:
 def _remove_stale(place: Path, local: bool) -> bool:
     """Remove what a process left that can no longer run; whether there was such a file and it is gone.
 
-    The lock on the ledger is held and works, so no other process of this machine is inside. On a local disk there are
-    no others. An empty stamp was left by a process killed while it made the file: on a local disk, of this machine.
+    The lock on the ledger is held and works, so no other process of this machine is inside. An empty stamp was left by
+    a process killed while it made the file: on a local disk, of this machine.
     """
     with suppress(OSError, ValueError):
         if stat.S_ISREG(os.lstat(place).st_mode):

@@ -48,9 +48,9 @@ def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
 class Entry:
     """A debit: the run as SPEC.json, its bound with certificates as JSON, and the software that computed it.
 
-    `epsilon` is that of this release alone, at the budget's delta, infinite when it has none; `digest` that of the
-    entry and all before it, keyed with the ledger's own key. `release` is the SHA-256 of the release.json that was made
-    on it, `run` the secret name of a run that can be resumed, and `place` is where its record begins in the log.
+    `epsilon` is that of this release alone, at the budget's delta; `digest` that of the entry and all before it, keyed.
+    `release` is the SHA-256 of the release.json that was made on it, `run` the secret name of a run that can be
+    resumed, and `place` is where its record begins in the log.
     """
 
     sequence: int
@@ -239,8 +239,7 @@ def known_rows(log: "Log") -> Fingerprint:
     place = _place_of_rows(log)
     if place is None:
         return {}
-    record = log.state if log.state.get("kind") == ROWS else log.record_at(place)
-    columns = record.get("columns")
+    columns = (log.state if log.state.get("kind") == ROWS else log.record_at(place)).get("columns")
     if not isinstance(columns, dict) or not all(isinstance(content, str) for content in columns.values()):
         raise damaged(log.path)
     return columns
@@ -254,7 +253,6 @@ def keep_rows(log: "OpenLog", rows: Fingerprint) -> None:
 
 
 def _place_of_rows(log: "Log") -> int | None:
-    """Where the latest fingerprint begins."""
     if log.state.get("kind") == ROWS:
         return log.mark.start
     place = log.state.get("rows")
@@ -297,10 +295,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> Fingerprint:
-    """The digests of named columns of one length, keyed with the ledger's own key: without it they say nothing.
-
-    A constant column says nothing about who is in the table and is left out.
-    """
+    """The digests of named columns of one length, keyed with the ledger's own key; constant ones are left out."""
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     lengths = {len(column) if column.ndim else -1 for column in arrays.values()}
     if len(lengths) != 1 or min(lengths) < 0:

@@ -65,14 +65,12 @@ _UNIT = WordOrObject(Word(Unit), Nested(LedgerUnit))
 def charged(bound: Bound, spec: Spec, budget: "Budget") -> Guarantee:
     """What a release costs a budget: its guarantee for the budget's unit under the budget's relation.
 
-    The unit of the release is stated in its spec, and the same unit costs what the bound says. Otherwise:
-
-    - A release about records, charged to units of at most k records: a unit brings k records at most, so
-      an add-remove bound is charged as a group of k (of 2 k under replace-one). A replace-one bound is refused: it says
-      nothing about tables of different size, and two units need not have equally many records.
-    - A release about units, charged to records: one record that changes hands changes two units, and one that comes
-      into a unit takes the place of what the unit was, so it is charged as a group of two. Under replace-one the number
-      of units is public.
+    - About records, charged to units of at most k records: an add-remove bound is charged as a group of k (of 2 k under
+      replace-one). A replace-one bound is refused: it says nothing about tables of different size, and two units need
+      not have equally many records.
+    - About units, charged to records: one record that changes hands changes two units, and one that comes into a unit
+      takes the place of what the unit was, so it is charged as a group of two. Under replace-one the number of units is
+      public.
     - Units of another column are refused.
 
     An add-remove bound is charged to a replace-one budget as a group of two; the converse is refused.
@@ -128,10 +126,10 @@ DEFAULT_RESERVE = 0.1
 
 @dataclass(frozen=True)
 class Budget:
-    """The total privacy loss everything released from one dataset may have.
+    """The total privacy loss everything released from one dataset may have; its name is never computed from rows.
 
-    The name of the dataset is never computed from rows. `reserve` is the share of delta kept for releases that may fail
-    outright with some probability (approximate, total-variation and truncated loss-distribution guarantees).
+    `reserve` is the share of delta for releases that may fail outright (approximate, total-variation and truncated
+    ones).
     """
 
     dataset: str

@@ -256,9 +256,8 @@ class Ledger:
         }
 
     def check_content(self, entry: Entry, columns: Mapping[str, NDArray]) -> None:
-        """Fingerprint the rows of a debited release; warn when an earlier release was computed from others.
+        """Fingerprint the columns of a debited release; warn when an earlier one was computed from other rows.
 
-        `columns` are those that the release read, by name; another choice of columns of the same table does not warn.
         The warning is an answer about private rows without noise, so it is marked NON-PRIVATE.
         """
         validate.instance_of("entry", entry, Entry)
@@ -328,8 +327,7 @@ def _should_be_compared(rule: PrivacyFilter, before: Charge, charge: Charge) -> 
     after = rule.total([before, charge])
     if not rule.fits(after):
         return True
-    without_failure = rule.total([before, replace(charge, failure=0.0)])
-    return charge.failure > 0 and rule.used(after) > rule.used(without_failure)
+    return charge.failure > 0 and rule.used(after) > rule.used(rule.total([before, replace(charge, failure=0.0)]))
 
 
 def _other_bounds(bound: Bound, spec: Spec, delta: float) -> list[Bound]:

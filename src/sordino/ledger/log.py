@@ -4,9 +4,8 @@
     mark A, B   number, place and digest of the last record, sealed
     records     a new line, length, digest of the record before, digest of this one, JSON; the first one is the opening
 
-Nothing beside the ledger is read. Of two records that follow the same one the first in the file counts; the other is
-void, and so is what a killed process did not finish; nothing is ever cut off. So even processes that no lock keeps
-apart agree on what was debited.
+Of two records that follow the same one the first in the file counts; the other is void, and so is what a killed process
+did not finish; nothing is ever cut off. So even processes that no lock keeps apart agree on what was debited.
 
 A debit writes the record at the end of the file, mark A, flushes, writes mark B, reads all of it back through the
 file's name, and returns. Wherever the process is killed:
@@ -151,7 +150,6 @@ class Log:
         return named
 
     def _holds(self, mark: Mark) -> bool:
-        """Whether the record that a mark names is there."""
         record = _record(self._read, mark.start) if mark.start >= _RECORDS else None
         if record is None or (record.end, record.link) != (mark.end, mark.link):
             return False
@@ -314,8 +312,7 @@ def _line(key: bytes, before: bytes, content: Json) -> bytes:
         raise InputError(
             f"Expected an entry of at most {LARGEST_VALUE} bytes, got {len(text)}; describe a smaller run."
         )
-    link = book.digest(key, "record", before, text)
-    return f"\n{len(text):08x} {before.hex()} {link.hex()} ".encode() + text
+    return f"\n{len(text):08x} {before.hex()} {book.digest(key, 'record', before, text).hex()} ".encode() + text
 
 
 def _json(text: bytes) -> Json:

@@ -51,9 +51,8 @@ def renyi_on(guarantee: Guarantee, orders: Sequence[float]) -> tuple[tuple[float
 def on_orders(curve: RenyiDP, orders: Sequence[float]) -> tuple[float, ...]:
     """Upper bounds on the divergence at any orders.
 
-    (a - 1) D_a is the cumulant of the privacy loss: convex in a and 0 at a = 1. So the chord between two listed orders
-    is an upper bound between them, below the first listed order D is at most its value there, and above the last one
-    nothing is known.
+    (a - 1) D_a is convex in a and 0 at a = 1. So the chord between two listed orders is an upper bound between them,
+    below the first D is at most its value there, and above the last one nothing is known.
     """
     listed = sorted(zip(curve.orders, curve.values, strict=True))
     return tuple(_at(listed, order) for order in orders)
@@ -99,8 +98,7 @@ class OrderShares:
     def centred(cls, epsilon: float, delta: float) -> "OrderShares":
         """Orders a constant factor apart, most of delta on the one that affords the largest Gaussian release."""
         grid = np.asarray(ORDERS)
-        rooms = (epsilon - _costs(grid, np.full(len(grid), _CENTRE), delta)) / grid
-        centre = int(np.argmax(rooms))
+        centre = int(np.argmax((epsilon - _costs(grid, np.full(len(grid), _CENTRE), delta)) / grid))
         reach = math.ceil(math.log(grid[-1] / (grid[0] - 1)) / math.log(_RATIO))
         wanted = (grid[centre] - 1) * _RATIO ** np.arange(-reach, reach + 1.0)
         inside = wanted[(wanted > (grid[0] - 1) / _RATIO) & (wanted < (grid[-1] - 1) * _RATIO)]
@@ -116,8 +114,7 @@ class OrderShares:
         orders, shares, totals = np.asarray(self.orders), np.asarray(self.shares), np.asarray(values, float)
         costs = _costs(orders, shares, delta)
         size = (np.abs(np.log(shares * delta)) + np.log(orders)) / (orders - 1) - np.log1p(-1 / orders)
-        known = np.where(np.isinf(totals), 0.0, totals)
-        return totals + costs + 16 * UNIT_ROUNDOFF * (known + size)
+        return totals + costs + 16 * UNIT_ROUNDOFF * (np.where(np.isinf(totals), 0.0, totals) + size)
 
     def epsilon(self, values: Sequence[float], delta: float) -> float:
         """e(R) of the statement above, rounded up; 0 when nothing was spent at all."""
@@ -127,8 +124,7 @@ class OrderShares:
 
     def room(self, values: Sequence[float], epsilon: float, delta: float) -> float:
         """The squared mu of the largest Gaussian that some order still has room for; it may be negative."""
-        rooms = epsilon - self.epsilons(values, delta)
-        return float(np.max(2 * rooms / np.asarray(self.orders)))
+        return float(np.max(2 * (epsilon - self.epsilons(values, delta)) / np.asarray(self.orders)))
 
 
 def _costs(orders: Array, shares: Array, delta: float) -> Array:

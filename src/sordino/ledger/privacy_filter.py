@@ -238,10 +238,7 @@ class PrivacyFilter:
         return self.epsilon if close and guarantee.delta(self.epsilon) <= self.delta else epsilon
 
     def total(self, charges: Iterable[Charge]) -> Charge:
-        """The sum of charges, exact and then rounded up once, so it never decreases as charges are added.
-
-        The first charge decides the plan, and is alone only as long as no other joins it.
-        """
+        """The sum of charges, exact and rounded up once; the first decides the plan, and may be alone."""
         listed = [charge for charge in charges if not charge.is_nothing]
         width = 1 + len(self.shares.orders)
         if any(len(charge.amounts) != width for charge in listed):

@@ -86,9 +86,8 @@ def sign_folder(folder: str | Path, about: str, key: SigningKey, *, replace: boo
         if not replace and names & {MANIFEST, SIGNATURE}:
             raise InputError(f"{str(place)!r} is signed already. Use --replace to sign it anew.")
         listed = [_listed(place, handle, name) for name in sorted(names - {MANIFEST, SIGNATURE})]
-    made = _signature_files(about, listed, key, None)
     # Killed between the two, the folder has a manifest without its signature, which is refused.
-    for name, content in made.items():
+    for name, content in _signature_files(about, listed, key, None).items():
         write_file(place / name, content)
     return verify_folder(place, key.fingerprint)
 

@@ -92,10 +92,7 @@ def need_cryptography() -> None:
 
 
 def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
-    """Make a key: a private file at `path`, readable by its owner only, and the public half at `path`.pub.
-
-    Nothing is ever overwritten. A passphrase seals the private file; without, anyone who can read it can sign.
-    """
+    """Make a key: a private file at `path`, for its owner only, sealed if a passphrase is given, and `path`.pub."""
     private = Path(path)
     public = private.with_name(private.name + ".pub")
     for place in (private, public):

@@ -1,8 +1,7 @@
 """One noised call: what is noised, with which scale, and who answers it.
 
 A mechanism hands the port of its randomness the exact statistic, the scale of the noise and a way to draw the answer.
-In a run the answer is the drawn one. The port of `auditing/replay/port.py` writes calls down, or answers them with what
-an earlier run was answered, to measure by how much one record moves what this code noises.
+The port of `auditing/replay/port.py` writes calls down, or answers them as an earlier run was answered.
 """
 
 from collections.abc import Callable

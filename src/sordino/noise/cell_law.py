@@ -133,11 +133,10 @@ class RestOfCells:
 
     def __init__(self, precision: int) -> None:
         lows, off, total = weights(precision)
-        counts = [*cell_counts(), *[0] * len(lows)]
         scaled = [
             Enclosed((low << (_TABLE_BITS + precision)) // total.high - (count << precision),
                      ((low + off) << (_TABLE_BITS + precision)) // total.low + 1 - (count << precision))
-            for low, count in zip(lows, counts, strict=False)
+            for low, count in zip(lows, [*cell_counts(), *[0] * len(lows)], strict=False)
         ]  # fmt: skip
         self.precision = precision
         self._low = list(accumulate(max(one.low, 0) for one in scaled))

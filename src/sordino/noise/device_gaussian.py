@@ -42,10 +42,7 @@ Words = NDArray[np.uint32]
 
 
 class DeviceDraws(NamedTuple):
-    """Draws of each step in rows, what is known of each (kept, dropped, or open in some attempt), and rows to look at.
-
-    Shapes (steps, rows, 1024), likewise, and (steps, rows).
-    """
+    """Draws (steps, rows, 1024), each kept, dropped, or open in some attempt (`states`), and rows to look at."""
 
     values: Array
     states: Array
@@ -53,10 +50,7 @@ class DeviceDraws(NamedTuple):
 
 
 def device_gaussians(key: Words, stream: int, size: int, scale: float, more: np.random.Generator) -> Array:
-    """So many draws of one scale, on the device, in double precision with 64-bit numbers (`in_doubles`).
-
-    `key` has eight words and `stream` a number that is used once with it; `more` gives the bits that open draws need.
-    """
+    """So many draws of one scale, on the device; `stream` is used once with a key, `more` settles open draws."""
     return _settled_steps(key, [stream], size, np.full(1, scale), lambda _: more)[0]
 
 
@@ -94,8 +88,7 @@ def _settled_steps(
         value = _settled(words[:, place], float(scales[step]), bits) if state >= _OPEN else None
         # What was dropped, in every attempt or now, is drawn anew on the host.
         found[place] = host.rounded_gaussians(bits, 1, scales[step])[0] if value is None else value
-    values = drawn.values.at[steps[at], rows[at], columns].set(jnp.asarray(found))
-    return _in_steps(values, size)
+    return _in_steps(drawn.values.at[steps[at], rows[at], columns].set(jnp.asarray(found)), size)
 
 
 def _in_steps(values: Array, size: int) -> Array:
@@ -112,8 +105,7 @@ def _rows_of(states: Array, steps: NDArray[np.intp], rows: NDArray[np.intp]) -> 
 @partial(jax.jit, static_argnums=2)
 def _drawn(key: Array, streams: Array, size: int, scales: Array) -> DeviceDraws:
     steps, rows = len(streams), -(-size // _ROW)
-    blocks = jnp.arange(rows * _ROW // _DRAWS_A_BLOCK, dtype=jnp.uint32)[None]
-    words = _words(key, streams[:, None], 0, blocks)
+    words = _words(key, streams[:, None], 0, jnp.arange(rows * _ROW // _DRAWS_A_BLOCK, dtype=jnp.uint32)[None])
     # Draw d of block b stands at place d * blocks + b, so that words are used as they come.
     words = jnp.moveaxis(words.reshape(_WORDS_A_DRAW, _DRAWS_A_BLOCK, steps, -1), 1, 2)
     values, states = _attempt(words.reshape(_WORDS_A_DRAW, steps, rows, _ROW), scales[:, None, None])
@@ -146,8 +138,7 @@ def _first_places(chosen: Array) -> Array:
 
 def _words(key: Array, streams: Array, attempt: int, blocks: Array) -> Array:
     """The sixteen words of every block; word 4 w + d is the w-th of the block's draw d."""
-    nonce = (streams, jnp.uint32(attempt), jnp.uint32(_TAG))
-    return lax.optimization_barrier(chacha20(key, blocks, nonce))
+    return lax.optimization_barrier(chacha20(key, blocks, (streams, jnp.uint32(attempt), jnp.uint32(_TAG))))
 
 
 def _attempt(words: Array, scale: Array) -> tuple[Array, Array]:
@@ -208,6 +199,5 @@ def _settled(words: Words, scale: float, more: np.random.Generator) -> int | Non
     cell = column if position < int(table.thresholds[column]) else int(table.others[column])
     fraction = ((second & (2**20 - 1)) << 53) | (third << 21) | (fourth >> 11)
     keep = ((((second >> 20) & 2047) << 11) | (fourth & 2047), 22)
-    draw = host._Draw(more, cell if cell < COLUMNS - 1 else None, (fraction, 73), keep, Fraction(scale))
-    value = draw.value()
+    value = host._Draw(more, cell if cell < COLUMNS - 1 else None, (fraction, 73), keep, Fraction(scale)).value()
     return value if value is None or not second >> 31 else -value

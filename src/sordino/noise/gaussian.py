@@ -37,10 +37,9 @@ def random_words(generator: np.random.Generator, word_bits: int) -> Bits:
 
 
 class Deviates:
-    """Independent uniform numbers in (0, 1), as many as `size`; `bits` gives words of `word_bits` fair bits.
+    """Independent uniform numbers in (0, 1), each a sequence of words of `word_bits` fair bits.
 
-    A digit is a word. Comparing two numbers looks at their first words and, where those are equal, at ever more, so the
-    answer is that for real numbers and not for truncated ones.
+    Comparing two looks at their first words and, where those are equal, at ever more: as real numbers compare.
     """
 
     def __init__(self, bits: Bits, size: int, word_bits: int) -> None:
@@ -48,7 +47,6 @@ class Deviates:
         self._words = [bits(size)]
 
     def word(self, digit: int) -> Words:
-        """The words at one digit, drawn when they are first asked for."""
         while len(self._words) <= digit:
             self._words.append(self._bits(self._size))
         return self._words[digit]

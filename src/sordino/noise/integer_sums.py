@@ -98,10 +98,7 @@ class Contributions(ABC):
 
     @abstractmethod
     def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        """The sum over the rows of a part that are `counted`, and the measures of all of them: by default a length.
-
-        A row whose numbers are none of this kind has an infinite measure.
-        """
+        """The sum over the rows `counted`, and the measures of all, by default lengths; infinite of another kind."""
 
     @abstractmethod
     def square(self, row: int, which: int) -> int:
@@ -153,7 +150,6 @@ def _counted(values: NDArray[Any], counted: Flags | None) -> NDArray[Any]:
 
 
 def _square_of(numbers: NDArray[Any]) -> int:
-    """The squared length of whole numbers, exactly."""
     return sum(int(number) ** 2 for number in numbers)
 
 
@@ -194,7 +190,7 @@ class Nonnegative(Vectors):
 class Cones(Vectors):
     """Numbers n >= 0 and as many values v, |v| <= n one by one; a row's n add up to its weight.
 
-    So a unit is at most sqrt 2 long, which is the bound, and inner products n n' + v v' are not negative.
+    So a unit is at most sqrt 2 long, the bound, and inner products n n' + v v' are not negative.
     """
 
     shape: ClassVar[str] = "nonnegative"
@@ -281,10 +277,7 @@ class Tallies(Contributions):
 
 @dataclass(frozen=True, eq=False)
 class Grams(Contributions):
-    """The sum of v v' over the vectors v of a row: positive semidefinite, upper triangle, lengths are Frobenius'.
-
-    `vectors` gives whole numbers of shape (rows, numbers), or (rows, several, numbers) where a row has several.
-    """
+    """The sum of v v' over the one or `several` vectors v of a row: positive semidefinite, upper triangle."""
 
     shape: ClassVar[str] = "matrix"
 
@@ -328,10 +321,7 @@ class Pairs(Grams):
 
 @dataclass(frozen=True, eq=False)
 class SharedGrams(Grams):
-    """The sum of (v w) v', upper triangle, w a share in whole numbers of 2^-20: at most w |v|^2 long, a vector.
-
-    v w is cut to whole numbers, so the sum over a unit is no longer one of products of a vector with itself.
-    """
+    """The sum of (v w) v', upper triangle, w a share and v w cut to whole numbers: a vector of length w |v|^2."""
 
     shape: ClassVar[str] = "vector"
 

@@ -52,10 +52,7 @@ def keyed_scale(key: Array, step: Any, alpha: float) -> Array:
 
 
 def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
-    """For each pair of uniform draws in [0, 1) an s such that s N(0, I) is stable, of law exp(-|u|^alpha), alpha > 1.
-
-    `numbers` is NumPy, or JAX's in double precision.
-    """
+    """For uniform pairs in [0, 1) an s such that s N(0, I) has the stable law exp(-|u|^alpha), alpha > 1."""
     # Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index alpha /
     # 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of Kanter (1975,
     # Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).

@@ -64,8 +64,7 @@ class Grid:
 
 def grid_below(tau: float, cells: int = 16) -> Grid:
     """The coarsest grid with at least `cells` cells in one noise scale: rounding adds little to the noise's spread."""
-    scale = number("tau", tau, POSITIVE) / whole_number("cells", cells)
-    return Grid(max(_FINEST, math.frexp(scale)[1] - 1))
+    return Grid(max(_FINEST, math.frexp(number("tau", tau, POSITIVE) / whole_number("cells", cells))[1] - 1))
 
 
 class CheckedSum(NamedTuple):
@@ -85,23 +84,18 @@ class CheckedSum(NamedTuple):
 
     @property
     def scales(self) -> Array:
-        """The standard deviation of the noise on every number."""
         noise = self.multiplier * self.moved * HAIR
         return np.broadcast_to(noise * np.asarray(self.shares, np.float64), self.sums.shape)
 
 
 class SumNoise:
-    """The noise of a run's sums on the host: drawn at once, before any of them is seen, and each used once, in order.
-
-    Noise on two releases would cancel in their difference.
-    """
+    """The noise of a run's sums on the host: drawn before any of them is seen, and each used once, in order."""
 
     def __init__(self, drawn: ExactGaussians) -> None:
         self._drawn, self._used = drawn, 0
 
     @classmethod
     def of(cls, randomness: Randomness, numbers: int) -> "SumNoise":
-        """As many as a run needs, from its stream of noise; they meet sums in the port of its randomness."""
         return cls(ExactGaussians.of(randomness, numbers))
 
     def statistic(
@@ -115,8 +109,8 @@ class SumNoise:
     def noised(self, totals: Sequence[CheckedSum], bound: float | None = None, place: int | None = None) -> Array:
         """Sums of one unit, stacked, with noise, rounded to a grid: one call.
 
-        One unit moves the stack, each sum over its noise, by at most the root of the sum of mu^2. `place` says from
-        which Gaussian on, for rounds that are asked for by number; none may be used twice.
+        One unit moves the stack, each sum over its noise, by at most the root of the sum of mu^2. Gaussians from
+        `place` on are used, for rounds that are asked for by number.
         """
         # Sums beyond 62 bits are Python's whole numbers in an array of objects, which shift, subtract and add alike.
         sums, exponent = np.concatenate([one.sums for one in totals]), totals[0].exponent
@@ -243,7 +237,6 @@ class Statistic(ABC):
 
     @property
     def numbers(self) -> int:
-        """How many numbers are released."""
         return self.size * (self.size + 1) // 2 if self.shape == "matrix" else self.size
 
     @property
@@ -252,7 +245,6 @@ class Statistic(ABC):
         return -FINE
 
     def sensitivity(self, relation: Relation) -> float:
-        """How far one unit moves the sum."""
         return self.bound * factor(self.shape, relation)
 
     @property

@@ -59,18 +59,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def this_process() -> tuple[int, int]:
-    """Tells a process from its forks: by its number, and by a count should a fork be given the number of an ancestor.
-
-    A fork that Python did not make is recognised by its number alone.
-    """
+    """Tells a process from its forks: by its number, and by a count should a fork be given an ancestor's."""
     return os.getpid(), _Forks.number
 
 
 class OneProcess:
-    """What serves the process that made it and no other, once: not a fork of it, not a copy, not what a pickle holds.
-
-    Both sides of a fork would draw the same noise, and noise on two releases cancels in their difference.
-    """
+    """What serves the process that made it: no fork, copy or pickle, whose noise would cancel in a difference."""
 
     _made_in: tuple[int, int]
 
@@ -100,10 +94,9 @@ class OneProcess:
 
 
 class Randomness(ABC):
-    """A source of independent streams, one for each purpose.
+    """A source of independent streams, one for each purpose; noise meets statistics in its `port`.
 
-    A source answers the same way however a run is cut into blocks: the Gaussians of a step depend on the step's number
-    alone, and a generator is drawn from in order. What is drawn as noise meets statistics in its `port`.
+    A run may be cut into blocks anywhere: the Gaussians of a step depend on the step's number alone.
     """
 
     @property
@@ -129,8 +122,8 @@ class Randomness(ABC):
     ) -> Whole:
         """Whole-number Gaussians of steps `first`, ..., `first + steps - 1`: an array of shape (steps, size).
 
-        `scales` are those of *all* steps of the run; a step behind the last has the last one's. Groups of steps share a
-        generator and are always drawn as a whole, so a run may be cut into blocks anywhere.
+        `scales` are those of *all* steps of the run, the last one's behind it. Groups of steps are always drawn as a
+        whole.
         """
         # Groups of steps, and pieces of them, have generators of their own: pieces are drawn on several cores.
         together = max(1, _GROUP // size)
@@ -171,10 +164,7 @@ class Randomness(ABC):
     def device_words(
         self, purpose: Purpose, first: int, steps: int
     ) -> tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]:
-        """Eight words of a key for whole-number Gaussians on the device, and bits for what a step leaves open there.
-
-        Steps `first`, ..., `first + steps - 1` are given once, as with `whole_gaussians`.
-        """
+        """A key's eight words for Gaussians on the device, given once, and bits for what a step leaves open."""
         raise refuse("randomness", "that draws whole numbers on a device", self)
 
     def held(self) -> dict[str, Any]:
@@ -188,10 +178,7 @@ class Randomness(ABC):
 
 @dataclass(frozen=True)
 class SeededRandomness(Randomness):
-    """Reproducible streams from a seed, for research and tests: the same seed gives the same run, bit for bit.
-
-    An attacker who knows the seed can subtract the noise, so a private release needs a secret seed.
-    """
+    """Reproducible streams from a seed, for research and tests: who knows the seed can subtract the noise."""
 
     seed: int
 

@@ -220,10 +220,7 @@ def _wide_sizes(
 def _kept(
     more: Words, rest: NDArray[np.intp], cells: NDArray[Any], keep: NDArray[np.uint32], fractions: NDArray[np.uint32]
 ) -> tuple[list[int], dict[int, tuple[int, int]]]:
-    """Which of the doubtful ones are dropped, and which need more bits, with the 75 bits of v they have so far.
-
-    `more` has 64 bits of v for each of the `rest`.
-    """
+    """Which doubtful ones are dropped, and which need more bits of v, with the 75 they have; `more` has 64 for each."""
     v = (keep[rest] + more * 2.0**-64) * 2.0**-_KEEP_BITS
     cell = cells[rest].astype(np.float64)
     least = fractions[rest] * 2.0**-_FRACTION_BITS

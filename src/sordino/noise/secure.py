@@ -1,7 +1,6 @@
 """Secure randomness: ChaCha20 on the device (RFC 8439, section 2.3), Gaussians from its words, sources and keys.
 
-The keys of a pure chain are JAX keys whose type says whether anyone could know the noise drawn from them. It survives
-tracing: a compiled chain knows which kind it was given.
+The type of a pure chain's keys says, traced or not, whether anyone could know the noise drawn from them.
 """
 
 import hashlib
@@ -85,12 +84,10 @@ _BLOCKS_ON_ACCELERATOR = 2**22
 class SecureRandomness(OneProcess, Randomness):
     """256 bits of the operating system's entropy, stretched by ChaCha20; one object serves one run.
 
-    Formal guarantees: without the key the draws cannot be distinguished from random ones unless ChaCha20 is broken;
-    every purpose has a key of its own; a step's Gaussians depend on the step's number alone. The key is shown nowhere,
-    cannot be pickled or copied, and leaves the process only inside a checkpoint that its owner alone may read.
-
-    A draw is given once: noise used in two runs would cancel in their difference. For the same reason a process that
-    was forked cannot use its parent's source, nor with a generator that was taken from it before.
+    Without the key the draws cannot be distinguished from random ones unless ChaCha20 is broken; every purpose has a
+    key of its own; a step's Gaussians depend on the step's number alone. The key cannot be pickled or copied, and
+    leaves the process only inside a checkpoint that its owner alone may read. A draw is given once, and never in a
+    fork: noise used in two runs would cancel in their difference.
     """
 
     def __init__(self) -> None:

@@ -115,10 +115,7 @@ def own_products(rows: Array, weights: Array) -> Array:
 
 
 def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array) -> Array:
-    """Write the `directions` of rows (1, (x - centre) times weights) to `out`, and give the lengths of these rows.
-
-    Both depend on the row and on public numbers alone, to the last bit: x - centre is cut as in `own_products`.
-    """
+    """Write the `directions` of (1, (x - centre) times weights), cut as in `own_products`; give the rows' lengths."""
     centred = np.subtract(rows, centre, out=empty_columns(*rows.shape))
     room = out[:, 1:] if out.shape[1] == 1 + rows.shape[1] else empty_columns(*rows.shape)
     largest = np.abs(centred, out=room).max(axis=1, initial=0.0)

@@ -90,7 +90,6 @@ class ExtremalAxis:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the noise is normal."""
         return isinstance(self.chain.noise, GaussianNoise) or _is_gaussian_of_two(self.chain)
 
 
@@ -325,10 +324,7 @@ def _one_use(seen: _Seen) -> None:
 
 
 def _in_secret(seen: _Seen) -> LeakFinding:
-    """A record that moves one step of every round, against one that moves none; under replace-one half as far.
-
-    In shuffled passes others are as the second neighbour's record, so that it moves the whole way.
-    """
+    """A record that moves one step of every round, against one that moves none; under replace-one half as far."""
     shuffled = seen.scheme in _SHUFFLED
     if not shuffled:
         _one_use(seen)

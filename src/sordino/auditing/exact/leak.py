@@ -39,26 +39,21 @@ _MOST_USES, _RARE_USES = 200, 1e-18
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where a record stands decides what it shows: batches of `size` of the `records`, in a fixed order.
-
-    `mus` is the distance in standard deviations that the differing record leaves in each batch, rounded down.
-    """
+    """The distances `mus`, rounded down, that a record leaves by its batch of `size` records in a fixed order."""
 
     records: int
     size: int
     mus: Array
 
     def at(self, records: NDArray[np.int64]) -> Array:
-        """The distance that each of these records leaves."""
         return self.mus[records // self.size]
 
 
 @dataclass(frozen=True, eq=False)
 class LeakFinding:
-    """How well two neighbours can be distinguished, and which they are, in words.
+    """How well two neighbours can be distinguished, from below, and which they are, in words.
 
-    The epsilon and delta of a leak are lower bounds; the tests of its curve have falling false-positive rates, errors
-    rounded up. Without `placed`, which says what other records would have shown, every record shows the same.
+    Without `placed`, which says what other records would have shown, every record shows the same.
     """
 
     leak: "GaussianShift | LawPair | ComposedLoss | RandomShiftLeak"
@@ -86,7 +81,6 @@ class GaussianShift:
         return float(gaussian.delta_range(self.mu, number("epsilon", epsilon, NON_NEGATIVE))[0])
 
     def curve(self) -> tuple[TradeOffPoint, ...]:
-        """Thresholds spread evenly over both laws."""
         thresholds = np.linspace(-4.5, self.mu + 4.5, CURVE_POINTS)
         slack = _ERROR * (1 + thresholds * thresholds + self.mu * self.mu)
         false_positive = np.minimum(1.0, special.ndtr(-thresholds) * (1 + slack))
@@ -136,10 +130,7 @@ class ComposedLoss:
 
     @classmethod
     def of_draws(cls, rate: float, moves: Array, times: int, *, mirrored: bool) -> "ComposedLoss":
-        """Steps that draw the differing record at a rate and are then moved so far, each `times` over.
-
-        Where `mirrored`, the two neighbours move half as far each, in opposite directions.
-        """
+        """Steps that draw the differing record at a rate and move so far; where `mirrored`, half as far either way."""
 
         def drawn(move: float) -> Pair:
             if rate >= 1.0:
@@ -176,8 +167,8 @@ def _grouped(moves: Array) -> Iterator[tuple[float, int]]:
 def binomial_uses(size: int, records: int) -> tuple[Array, Array]:
     """How often one of the records is among `size` drawn with replacement, and how probable that is.
 
-    What is too rare to be listed counts as no use. Fewer uses shift less, and the best tests of shifts are increasing,
-    step by step and for all steps together; so no lower bound rises by it.
+    What is too rare to be listed counts as no use: fewer uses shift less, and the best tests of shifts are increasing,
+    so no lower bound rises by it.
     """
     if records == 1:  # the one record is drawn every time
         return np.array([0.0, size]), np.array([0.0, 1.0])
@@ -222,13 +213,11 @@ class ShiftDistribution:
         return law
 
     def scaled(self, factor: float) -> "ShiftDistribution":
-        """The law of a positive multiple of S."""
         return ShiftDistribution(np.asarray(factor * self.values, dtype=np.float64), self.weights)
 
     def coarsened(self, count: int) -> "ShiftDistribution":
         """The same law with about `count` values, each rounded down to the smallest of its neighbours."""
-        every = -(-len(self.values) // count)
-        starts = np.arange(0, len(self.values), every)
+        starts = np.arange(0, len(self.values), -(-len(self.values) // count))
         return ShiftDistribution(self.values[starts], np.add.reduceat(self.weights, starts))
 
     def _plus(self, values: Array, weights: Array) -> "ShiftDistribution":
@@ -241,8 +230,7 @@ class ShiftDistribution:
             above = np.cumsum(self.weights[::-1])[::-1]
             end = float(self.values[max(0, int(np.searchsorted(-above, -_RARE)) - 1)])
             low = float(sums.min())
-            span = min(float(sums.max()), end + float(values.max())) - low
-            spacing = span / (_MOST_VALUES - 1)
+            spacing = (min(float(sums.max()), end + float(values.max())) - low) / (_MOST_VALUES - 1)
             kept = low + spacing * np.arange(_MOST_VALUES, dtype=np.float64)
             place = np.minimum(((sums - low) / spacing).astype(np.int64), _MOST_VALUES - 1)
             place -= kept[place] > sums
@@ -350,8 +338,7 @@ class SecretSteps:
 def renewals(steps: int, apart: int, chance: float) -> ShiftDistribution:
     """How often a record is used, rounded down: while free with this chance, `apart` steps from use to use at least.
 
-    It starts as if steps had been made before. So many uses are made if the failures before the last of them fit
-    between a first wait and the separations.
+    It starts as if steps had been made before: failures before the last use fit between a wait and the separations.
     """
     from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
 

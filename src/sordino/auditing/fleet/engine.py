@@ -87,8 +87,7 @@ def member_keys(seed: int, members: Array, purpose: KeyPurpose) -> Keys:
 def gaussians(keys: Keys, step: Array, dim: int) -> Array:
     """Standard Gaussians of one step, shape (members, dim): coordinates 2j and 2j + 1 come from counter (step, j).
 
-    Every coordinate computes its pair's words anew, so that the compiler can draw noise where it is added: twice the
-    arithmetic, but no traffic, which is faster on processors and accelerators alike.
+    Every coordinate computes its pair's words anew, so that noise is drawn where it is added: faster than the traffic.
     """
     coordinates = jnp.arange(dim, dtype=jnp.uint32)[None, :]
     pairs = coordinates >> np.uint32(1)
@@ -154,10 +153,7 @@ class Epoch(NamedTuple):
 
 
 def epoch_batches(scheme: Scheme, keys: Keys, epoch: Array, records: int, size: int) -> Array:
-    """The records of an epoch's batches, shape (members, steps, size).
-
-    In the last batch of a pass, places beyond the last record hold record 0; `batch_weights` takes them out.
-    """
+    """The records of an epoch's batches, (members, steps, size); beyond the last 0, which `batch_weights` takes out."""
     steps = -(-records // size)
     members = jax.random.wrap_key_data(jnp.stack(keys, axis=-1))
     orders = jax.vmap(lambda key: _ORDERS[scheme](Epoch(key, epoch, records, steps, size)))(members)
@@ -259,7 +255,6 @@ class Trainer(ABC):
         return Lanes(noise, batches, start, where)
 
     def first_points(self, lanes: Lanes) -> Array:
-        """Where the group starts."""
         return first_points(self.plan.start, self.network, lanes.start)
 
 
@@ -274,7 +269,6 @@ class Compiled(Trainer):
     """Steps in a scan, models along the first axis of every array."""
 
     def width(self, members: int) -> int:
-        """A power of two."""
         on_processor = self.device.platform == "cpu"
         room, most = (_ON_PROCESSOR, _MOST_ON_PROCESSOR) if on_processor else (_ON_ACCELERATOR, _MOST_ON_ACCELERATOR)
         batch = self.plan.batch_size(self.rows) * (self.network.features + self.network.floats_per_example)
@@ -327,8 +321,7 @@ def _epoch(
             moved = tuple(part + noise_scale * xi for part, xi in zip(moved, noise, strict=True))
         return moved, None
 
-    counted = jnp.arange(steps, dtype=jnp.uint32)
-    parts, _ = lax.scan(step, network.split(theta), (counted, orders, weights))
+    parts, _ = lax.scan(step, network.split(theta), (jnp.arange(steps, dtype=jnp.uint32), orders, weights))
     return network.join(parts), {name: probe(network, parts) for name, probe in probes.items()}
 
 
@@ -355,10 +348,9 @@ def train_fleet(
     watch: Watch | None = None,
     trainer: type[Trainer] | None = None,
 ) -> Fleet:
-    """Train every member as the plan says, and read the probes after each epoch.
+    """Train every member as the plan says, all together on the first device, and read the probes after each epoch.
 
-    All members go through their epochs together, on the first device; `watch` may end them early. Another `trainer`
-    takes the place of the compiled program. What comes out depends on the records: it belongs to no release.
+    `watch` may end it early; another `trainer` replaces the compiled program. What comes out depends on records.
     """
     instance_of("model", model, Model)
     if max(members.neighbour) > len(records.replacements):

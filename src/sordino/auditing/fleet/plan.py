@@ -1,12 +1,9 @@
 """What a fleet is: what its models compute, how they are trained, what they learn from, and what is read off them.
 
-A network holds its parameters as parts (weights and biases), each of shape (models, ...). A model that has no network
-of its own here is trained through its `batch_gradient`, vectorised. Backward passes are written out, because they know
+A network holds its parameters as parts, each of shape (models, ...). Backward passes are written out, because they know
 every example's norm: in a dense layer the gradient of one example is the outer product of its input a and its delta d,
-so its squared norm is |d|^2 (|a|^2 + 1), biases included, and no gradient is formed to be clipped.
-
-Every member makes the steps of the canonical chain, an epoch at a time, on D or on a dataset that differs from it in
-one record. Probes read a few numbers off every model after every epoch, inside the compiled program.
+so its squared norm is |d|^2 (|a|^2 + 1), biases included, and no gradient is formed to be clipped. Every member makes
+the steps of the canonical chain, an epoch at a time, on D or a neighbour; probes read numbers off it after each.
 """
 
 from abc import ABC, abstractmethod
@@ -49,7 +46,6 @@ class FleetNetwork(ABC):
 
     @property
     def dim(self) -> int:
-        """The number of parameters of one copy."""
         return self.model.dim(self.features)
 
     @property
@@ -74,7 +70,6 @@ class FleetNetwork(ABC):
         """What each copy predicts for rows that all share, shape (models, rows, outputs)."""
 
     def split(self, theta: Array) -> Parts:
-        """Cut flat vectors, shape (models, dim), into parts."""
         parts, start = [], 0
         for shape in self.shapes:
             stop = start + prod(shape)
@@ -83,7 +78,6 @@ class FleetNetwork(ABC):
         return tuple(parts)
 
     def join(self, parts: Parts) -> Array:
-        """Put parts together again."""
         return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], axis=1)
 
 
@@ -133,8 +127,7 @@ def residual_of(model: Model, scores: Array, y: Array) -> Array:
     """The derivative of the loss in the scores, shape (..., outputs), for targets y, shape (...)."""
     if isinstance(model, MLPRegression):
         return model.noise_precision * (scores - y[..., None])
-    codes = jnp.arange(scores.shape[-1], dtype=jnp.int32)
-    return jax.nn.softmax(scores) - (y.astype(jnp.int32)[..., None] == codes)
+    return jax.nn.softmax(scores) - (y.astype(jnp.int32)[..., None] == jnp.arange(scores.shape[-1], dtype=jnp.int32))
 
 
 @dataclass(frozen=True)
@@ -161,8 +154,7 @@ class DenseFleet(FleetNetwork):
         return outer_sums(inputs, [delta * factors[..., None] for delta in deltas])
 
     def scores(self, parts: Parts, X: Array) -> Array:
-        shared = jnp.broadcast_to(X, (parts[0].shape[0], *X.shape))
-        return forward(parts, shared, self.model.activation)[1]
+        return forward(parts, jnp.broadcast_to(X, (parts[0].shape[0], *X.shape)), self.model.activation)[1]
 
 
 def forward(parts: Parts, X: Array, act: str) -> tuple[list[Array], Array]:
@@ -230,8 +222,7 @@ FleetStart = FanInStart | GaussianStart | PointStart
 class FleetPlan:
     """theta <- theta - step_size * (sum of batch gradients / b + grad r) + noise_scale * gaussian, for whole epochs.
 
-    `clip_norm` shortens every example's gradient first. An epoch is as many steps as one pass over the records takes,
-    also where batches are drawn afresh. The seed fixes every member's start, batches and noise.
+    `clip_norm` shortens every example's gradient first. The seed fixes every member's start, batches and noise.
     """
 
     step_size: float
@@ -253,23 +244,17 @@ class FleetPlan:
             raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)
 
     def batch_size(self, records: int) -> int:
-        """The divisor b; every record for full batches."""
         size = records if self.batch.size is None else self.batch.size
         if size > records:
             raise refuse("batch.size", f"to be at most the {records} records", size)
         return size
 
     def steps_per_epoch(self, records: int) -> int:
-        """How many batches one pass takes, a partial last one included."""
         return -(-records // self.batch_size(records))
 
 
 def plan_of(spec: Spec, model: Model, seed: int, start: FleetStart | None = None) -> FleetPlan:
-    """The plan that trains what a spec describes, so that the chain audited is the chain certified.
-
-    The start is the spec's unless another is given: a spec has no words for the start of a network. What a fleet cannot
-    train is refused in one sentence.
-    """
+    """The plan that trains what a spec describes, or a refusal; a network's `start` has no words in a spec."""
     instance_of("model", model, Model)
     chain = chain_of(spec)
     check_regulariser(spec, model)
@@ -305,10 +290,7 @@ def plan_of(spec: Spec, model: Model, seed: int, start: FleetStart | None = None
 
 @dataclass(frozen=True)
 class Members:
-    """The models of a fleet: each has a number, which fixes all it draws, and learns from D or from a neighbour.
-
-    `neighbour` is 0 or False for D, 1 or True for its neighbour, and k for the k-th where there are several.
-    """
+    """The models of a fleet, by numbers that fix all they draw; each learns from D (0) or a neighbour (k)."""
 
     numbers: tuple[int, ...]
     neighbour: tuple[int, ...]
@@ -332,11 +314,9 @@ class Members:
 
     @classmethod
     def of_one(cls, count: int, first: int = 0) -> "Members":
-        """Models on D alone."""
         return cls(tuple(range(first, first + whole_number("count", count))), (False,) * count)
 
     def part(self, chosen: slice) -> "Members":
-        """Some of the members."""
         return Members(self.numbers[chosen], self.neighbour[chosen])
 
     def __len__(self) -> int:

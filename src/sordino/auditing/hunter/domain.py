@@ -37,10 +37,7 @@ class Cells(Shape):
 
 @dataclass(frozen=True)
 class Field(Section):
-    """One cell of a record: a number between bounds, or one of some values.
-
-    With `special` NaN and infinities are allowed too; `values` are the only values, numbers or texts.
-    """
+    """A cell of a record: a number between bounds, with `special` NaN and infinities too, or one of some `values`."""
 
     low: Annotated[float, Number(ANY_REAL)] = -HUGE
     high: Annotated[float, Number(ANY_REAL)] = HUGE
@@ -49,7 +46,6 @@ class Field(Section):
     values: Annotated[tuple[Any, ...] | None, Cells()] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Bounds are in order."""
         if not self.low < self.high:
             yield Contradiction("high", f"above low, {self.low!r}", self.high)
 
@@ -66,7 +62,6 @@ class Field(Section):
         return [*cells[:2], *([math.nan, math.inf, -math.inf] if self.special else []), *cells[2:]]
 
     def random(self, rng: np.random.Generator) -> Any:
-        """Any cell of the field."""
         if self.values:
             return self.values[int(rng.integers(len(self.values)))]
         bounds = max(self.low, -1e12), min(self.high, 1e12)
@@ -96,17 +91,14 @@ class TableDomain(Section):
     size: Annotated[tuple[int, ...], Several(Whole(Interval(0, MOST_SIZE)), most=2)] = (0, 8)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A smallest and a largest number, in order."""
         if len(self.size) != 2 or self.size[0] > self.size[1] or self.size[1] < 1:
             yield Contradiction("size", "to be [smallest, largest]", list(self.size))
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The cells of a record."""
         return (self.records,) if isinstance(self.records, Field) else self.records
 
     def record(self, cells: Sequence[Any]) -> Any:
-        """A record of these cells."""
         return cells[0] if isinstance(self.records, Field) else tuple(cells)
 
     def rows(self) -> list[Any]:
@@ -129,7 +121,6 @@ class TableDomain(Section):
         return list({repr(value): value for value in map(self.record, found)}.values())
 
     def random_record(self, rng: np.random.Generator) -> Any:
-        """Any record."""
         return self.record([field.random(rng) for field in self.fields])
 
 
@@ -137,8 +128,7 @@ class TableDomain(Section):
 class PrivacyClaim(Section):
     """What an author says of a mechanism: for all neighbours of this domain, epsilon and delta.
 
-    With "exact" `arithmetic` the claim is about the floats that come out, to the last bit; with "real" it is about real
-    numbers, and what the last bits of a float tell is left aside.
+    With "real" `arithmetic` what the last bits of a float tell is left aside.
     """
 
     root: ClassVar[str] = "the claim"
@@ -150,7 +140,6 @@ class PrivacyClaim(Section):
     arithmetic: Annotated[str, Word({"exact": "exact", "real": "real"})] = "exact"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """A record more or less needs tables of two sizes."""
         if self.relation is Relation.ADD_REMOVE and self.domain.size[0] == self.domain.size[1]:
             yield Contradiction("domain.size", "to be sizes that differ for add-remove", list(self.domain.size))
 
@@ -176,7 +165,6 @@ class TablePair:
 
     @property
     def tables(self) -> tuple[Table, Table]:
-        """Both tables whole."""
         before, after = self.shared[: self.place], self.shared[self.place :]
         return (*before, *self.first, *after), (*before, *self.second, *after)
 
@@ -236,8 +224,7 @@ def variations(pair: TablePair, claim: PrivacyClaim, rng: np.random.Generator, c
             second = (row,)
         new = TablePair(tuple(shared), min(pair.place, len(shared)), first, second)
         sizes = [len(table) for table in new.tables]
-        fits = domain.size[0] <= min(sizes) and max(sizes) <= domain.size[1]
-        if fits and repr(first) != repr(second):
+        if domain.size[0] <= min(sizes) and max(sizes) <= domain.size[1] and repr(first) != repr(second):
             found.append(new)
         if len(found) == count:
             break

@@ -61,7 +61,6 @@ class Sample:
         return Sample(self.outputs[which::2])
 
     def texts(self, feature: OutputFeature) -> list[str]:
-        """A feature that is a text, of every output."""
         reader = _reader(feature.code)
         return [reader(*output) for output in self.outputs]
 
@@ -78,10 +77,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that an output does or does not do, and on which table it is expected more often.
-
-    `test` is ">=", "<=", "==" or "in"; `likelier` is 0 or 1, the table of the pair on which the event is more frequent.
-    """
+    """Something an output does (`test` >=, <=, == or in), and the table of the pair where it is `likelier`."""
 
     feature: OutputFeature
     test: str
@@ -105,7 +101,6 @@ class Event:
         return f"{self.feature.code} {self.test} {value}"
 
     def holds(self, sample: Sample) -> NDArray[np.bool_]:
-        """For which outputs it happens."""
         if self.test == "in":
             return np.array([text in self.value for text in sample.texts(self.feature)], bool)
         values = sample.numbers(self.feature)

@@ -49,7 +49,6 @@ class CallOutput(NamedTuple):
 
     @staticmethod
     def of(encoded: Sequence[Any]) -> "CallOutput":
-        """From what a worker answers."""
         shape, numbers, texts = encoded
         return CallOutput(shape, tuple(map(float, numbers)), tuple(texts))
 
@@ -64,10 +63,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class HunterTarget:
-    """What is audited: a callable by module or file, or a program that answers a line of JSON.
-
-    `place` is "module", "file" or "program", `where` the module or path, `attribute` the callable's name inside.
-    """
+    """What is audited: an `attribute` of the "module" or "file" (`place`) `where`, or a "program"."""
 
     words: str
     place: str
@@ -117,10 +113,9 @@ class HunterTarget:
 
 
 class Workers:
-    """So many processes of one target; use as a context, so that none is left behind.
+    """So many processes of one target, by the interpreter `python`; use as a context, so that none is left behind.
 
-    `python` is the interpreter of the environment the callable lives in, this one if absent. A call that takes longer
-    than `call_seconds` is ended. `folders` are searched for modules before all others.
+    A call that takes longer than `call_seconds` is ended. `folders` are searched for modules before all others.
     """
 
     def __init__(
@@ -161,7 +156,6 @@ class Workers:
         return self._processes[0].declared
 
     def run(self, tables: Sequence[Table]) -> list[CallOutput]:
-        """One output for each table, in order; the calls are spread over the processes."""
         size = max(1, min(_PIECE, len(tables) // (4 * self._count)))
         pieces = [tables[first : first + size] for first in range(0, len(tables), size)]
         with ThreadPoolExecutor(self._count) as threads:
@@ -310,10 +304,7 @@ def refuse_dependent(workers: Workers, words: str) -> None:
 
 
 def dependence(history: Sequence[tuple[Any, CallOutput]]) -> float:
-    """By how many deviations outputs follow the number of the call, the output before or the table before.
-
-    Outputs are compared by ranks within their table, so that tables with different laws in a random order show nothing.
-    """
+    """By how many deviations outputs, as ranks in their table, follow the call's number, the output or table before."""
     places: dict[Any, int] = {}
     tables = np.array([places.setdefault(table, len(places)) for table, _ in history])
     first = np.array([output.numbers[0] if output.numbers else np.nan for _, output in history])

@@ -109,10 +109,9 @@ def hunt(
     options: HunterOptions,
     running: Workers | None = None,
 ) -> HunterReport:
-    """Try to refute what is claimed of a callable or a program.
+    """Try to refute what is claimed of a callable or a program; without a claim, that of the module's `CLAIMS` counts.
 
-    `mechanism` is a function, `python:module:callable`, `python:file.py:callable` or `program:path`. Without a claim,
-    that of the module's `CLAIMS` counts. `running` are processes of this mechanism that earlier hunts have started.
+    `running` are processes of this mechanism that earlier hunts have started.
     """
     parsed = None if claim is None else PrivacyClaim.parse(claim)
     target = target_of(mechanism)

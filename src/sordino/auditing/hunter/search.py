@@ -30,11 +30,10 @@ START, SLOW, LEAST_TEST, MOST_TEST = 24, 3000, 32, 400_000
 
 @dataclass(frozen=True, kw_only=True)
 class HunterOptions:
-    """How long and how surely to hunt.
+    """How long and how surely to hunt: `confidence` is joint over all that is tried; `calls` replace `seconds`.
 
-    `confidence` is joint over everything that is tried. Where `calls` are given, they take the place of `seconds`. The
-    `seed` is of the hunt's own choices. A call that takes longer than `call_seconds` is ended. `python` is the
-    interpreter of the callable, this one where absent; `folders` are searched for modules before all others.
+    A call that takes longer than `call_seconds` is ended. `python` is the interpreter of the callable; `folders` are
+    searched for modules first.
     """
 
     confidence: float = 0.999
@@ -59,10 +58,7 @@ class HunterOptions:
 
 @dataclass(frozen=True)
 class Refutation:
-    """One event on one pair of tables, counted on fresh runs.
-
-    `epsilon` is the lower bound that the counts prove at the claim's delta; 0 proves nothing.
-    """
+    """One event on one pair of tables, counted on fresh runs, and the lower bound `epsilon` that the counts prove."""
 
     pair: tuple[Table, Table]
     event: Event
@@ -92,10 +88,7 @@ class Promising(NamedTuple):
 
 
 class Hunt:
-    """One hunt of one mechanism: its runs so far, its budget, and the tests it has made.
-
-    `check` is called between searching and testing, and refuses a mechanism that cannot be audited.
-    """
+    """One hunt of one mechanism; `check` is called before tests, and refuses a mechanism that cannot be audited."""
 
     def __init__(
         self, runner: Runner, claim: PrivacyClaim, options: HunterOptions, check: Callable[[], None] = lambda: None
@@ -114,7 +107,6 @@ class Hunt:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of neighbours were tried."""
         return len(self._ranked)
 
     @property
@@ -197,7 +189,6 @@ class Hunt:
 
     @property
     def _best(self) -> list[TablePair]:
-        """The pairs that were tried, the most telling first."""
         return sorted(self._ranked, key=lambda pair: -self._ranked[pair])
 
     def _promising(self, pair: TablePair, most: int = 6) -> list[Promising]:
@@ -205,8 +196,7 @@ class Hunt:
         samples = [Sample(self._outputs[table]) for table in pair.tables]
         choosing, judging = ([one.half(which) for one in samples] for which in (0, 1))
         claim, found = self.claim, []
-        bits = claim.arithmetic == "exact"
-        chosen = best_events(choosing[0], choosing[1], claim.epsilon, claim.delta, bits=bits)
+        chosen = best_events(choosing[0], choosing[1], claim.epsilon, claim.delta, bits=claim.arithmetic == "exact")
         for _, event in chosen[:most]:
             sides = judging[event.likelier], judging[1 - event.likelier]
             hits, sizes = [int(event.holds(one).sum()) for one in sides], [len(one) for one in sides]

@@ -88,9 +88,8 @@ def _foreign(value, kind, numbers, texts, depth):
 
 def outcome(callable_, table):
     """What a call gives: its value, or the exception it ends with, encoded; the callable gets a copy of the table."""
-    mine = [list(row) if isinstance(row, (list, tuple)) else row for row in table]
     try:
-        value = callable_(mine)
+        value = callable_([list(row) if isinstance(row, (list, tuple)) else row for row in table])
     except NoData:
         raise
     except BaseException as error:  # an exception is an output like any other, whatever its kind

@@ -1,9 +1,7 @@
 """`exact`: nothing is run and nothing sampled; the laws of what is seen follow from the description.
 
-A chain is looked at on its instance, if that is a linear regression, whose chains have known laws on any data, else on
-the worst-case quadratic; a perturbed minimiser on quadratic objectives that differ by a linear function, which move the
-most; a posterior draw on pairs of posteriors that the stated domain allows; rounds of noised sums on a record that
-moves every round by all it may.
+A chain is looked at on its instance, if that is a linear regression, else on the worst-case quadratic; other runs on
+the objectives, posteriors or records that move the most.
 """
 
 import math
@@ -123,8 +121,7 @@ def posterior_findings(spec: Spec) -> Iterator[LeakFinding]:
 def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[LeakFinding]:
     """All records at one corner of the domain, the differing one at another; posteriors ranked by divergence.
 
-    Coordinates are centred at slope c: subtracting c x from every target moves both means by nearly the same amount,
-    and what is left of the difference, alpha c over the precision, is added exactly.
+    Centred at slope c both means move by nearly the same amount; what is left of the difference is added exactly.
     """
     if spec.relation is not Relation.REPLACE_ONE:
         raise InputError("An exact audit of a regression posterior needs the relation replace-one, not add-remove.")
@@ -163,8 +160,7 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
     ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
     one = "a record" if column_of(spec.unit) is None else "a unit"
     # A rate of its own leaves records out of batches of any size, and so do draws with replacement.
-    whole = run.batch_size == run.records and run.rate == 1.0
-    if run.sampling.scheme is Scheme.FULL or whole:
+    if run.sampling.scheme is Scheme.FULL or (run.batch_size == run.records and run.rate == 1.0):
         shift = GaussianShift(composed_down(ratios))
         yield LeakFinding(shift, f"{one} that moves every round by its whole sensitivity")
         return
@@ -263,10 +259,9 @@ def findings(spec: Spec) -> tuple[LeakFinding, ...]:
 def _composite(spec: Spec) -> Iterator[LeakFinding]:
     """What one record shows in all parts together, for the record that shows most; and each part alone.
 
-    The two datasets differ in one record, which stands at one place, so its distances in the parts are composed first
-    and the largest over the records is taken last. Parts have losses of their own, so the record may be the differing
-    one in each, on the same side of every pair; noise and batches of different parts are independent. A part whose
-    losses are not known one by one is left out of the composition, which is less than what is seen.
+    The differing record stands at one place, so its distances in the parts are composed first and the largest over
+    records is taken last. Noise and batches of different parts are independent. A part whose losses are not known one
+    by one is left out of the composition, which is less than what is seen.
     """
     equal = Counter(spec.runs())
     explored = {part: findings(part) for part in equal}

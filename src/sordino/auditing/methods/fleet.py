@@ -44,8 +44,7 @@ def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
     instance = audit_instance(spec)
     fit = FleetFit(spec, instance.model)
     need_feasible(spec, options.models, ON_PROCESSOR if jax.default_backend() == "cpu" else ON_ACCELERATOR)
-    bound = audit_instance_by_attack(fit, instance, spec.view, options, ", trained as a fleet")
-    return replace(bound, method="fleet")
+    return replace(audit_instance_by_attack(fit, instance, spec.view, options, ", trained as a fleet"), method="fleet")
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,8 @@ _CELLS = 1024
 class KnownGaussian:
     """The promise that scores are what this audit needs, and the `reason`, in one sentence.
 
-    One coin decides a `group` of canaries, whose shifts add up. `baseline` is what every score is without canaries;
-    None where it is only known to be equal. Where `mirrored`, tails shift the other way (replace-one), else not at all.
+    One coin decides a `group` of canaries. `baseline` is every score without canaries, None where it is only known to
+    be equal. Where `mirrored`, tails shift the other way (replace-one), else not at all.
     """
 
     reason: str
@@ -129,8 +129,7 @@ def mu_lower(
 ) -> float:
     """Lower bound on the shift that one canary makes, in standard deviations of the score, rounded down.
 
-    `scores` are in units of the described noise: their standard deviation is 1 if the noise is what it is said to be.
-    `blanks` are scores of the same noise and baseline that no canary has a part in.
+    `scores`, and `blanks` that no canary has a part in, are in units of the described noise.
     """
     scores, heads = np.asarray(scores, np.float64), np.asarray(heads, bool)
     if scores.ndim != 1 or scores.shape != heads.shape or not np.isfinite(scores).all() or not len(scores):
@@ -153,11 +152,7 @@ def mu_lower(
 
 
 def _contrast(scores: NDArray[np.float64], heads: Coins, known: KnownGaussian) -> tuple[float, float, float, int]:
-    """The estimated shift of a group, its standard deviation in those of a score, residual squares, and their number.
-
-    Least squares of the scores on the sides of the coins. An unknown baseline is estimated too, for which both sides of
-    the coins have to be there.
-    """
+    """The estimated shift of a group, its deviation in those of a score, residual squares, and their number."""
     sides = heads - 0.5 if known.mirrored else heads.astype(float)
     moved = scores - (scores.mean() if known.baseline is None else known.baseline)
     if known.baseline is None:
@@ -195,8 +190,7 @@ def noncentrality_lower(ratio: float, freedom: int, failure: float, least: float
 def _chi_cells(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """sqrt(chi squared / freedom) at the lower ends of cells of probability, finer towards 0, and what they hold."""
     edges = np.linspace(0.0, 1.0, _CELLS + 1) ** 2
-    quantiles = 2 * special.gammaincinv(freedom / 2, edges[:-1])
-    return np.sqrt(quantiles / freedom) * (1 - _ROUNDING), np.diff(edges)
+    return np.sqrt(2 * special.gammaincinv(freedom / 2, edges[:-1]) / freedom) * (1 - _ROUNDING), np.diff(edges)
 
 
 def bound_from_scores(
@@ -208,10 +202,7 @@ def bound_from_scores(
     evidence: str,
     blanks: NDArray[np.floating] | None = None,
 ) -> LowerBound:
-    """The lower bound of one run whose scores, one for each coin, have known Gaussian noise.
-
-    It holds with `options.confidence` wherever what `known` promises is true.
-    """
+    """The lower bound of one run whose scores, one for each coin, are what `known` promises."""
     mu = mu_lower(scores, heads, known, options.confidence, blanks)
     counts = (
         ("models", 1),
@@ -248,11 +239,10 @@ def why_not_linear(spec: Spec) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GroupedCanaries:
-    """Canaries in groups, along an axis each, all in the steps that the release remembers best.
+    """`groups` of `size` canaries, along an axis each, at `positions`, in the steps that the release remembers best.
 
-    `groups` of `size` canaries stand at `positions` of the table, group by group. `pull` is the gradient of one, as
-    long as the certified constants allow, `shift` its effect in standard deviations of a score. `weights` of the
-    released numbers give noise of variance 1; `through` is how much of the number before is still in the next.
+    `pull` is the gradient of one, as long as constants allow, `shift` its effect in deviations of a score. `weights` of
+    the released numbers give noise of variance 1; `through` is how much of the number before is in the next.
     """
 
     spec: Spec
@@ -286,7 +276,6 @@ class GroupedCanaries:
 
     @property
     def fit(self) -> ChainFit:
-        """The chain, run by the kernel that makes releases."""
         return ChainFit(self.spec, ConstantPull(weight_decay=extremal_decay(self.spec)))
 
     def flipped(self, heads: Coins) -> Dataset:
@@ -306,8 +295,7 @@ class GroupedCanaries:
         values = chain.start.values if isinstance(chain.start, PointStart) else None
         start = np.zeros(self.spec.dim) if values is None else np.asarray(values, float)
         before = np.concatenate([np.broadcast_to(start, (chain.chains, 1, self.spec.dim)), shown[:, :-1]], axis=1)
-        moved = shown - self.through[:, None] * before
-        return (self.weights @ moved).sum(axis=0) / math.sqrt(chain.chains)
+        return (self.weights @ (shown - self.through[:, None] * before)).sum(axis=0) / math.sqrt(chain.chains)
 
 
 def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Array]:

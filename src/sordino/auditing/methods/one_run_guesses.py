@@ -73,10 +73,7 @@ _RELATIVE = 1e-9  # far more than the errors of the incomplete beta function and
 
 
 def p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """The largest probability with which an (epsilon, delta)-private release lets so many guesses be right.
-
-    `guesses` is fixed beforehand; which coins are guessed may depend on the release.
-    """
+    """The largest probability with which an (epsilon, delta)-private release lets so many of the `guesses` be right."""
     coins = whole_number("coins", coins, COUNT)
     guesses = whole_number("guesses", guesses, Interval(0, coins))
     right = whole_number("right", right, Interval(0, guesses))
@@ -91,10 +88,7 @@ def p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) 
 
 
 def epsilon_from_guesses(coins: int, guesses: int, right: int, delta: float, confidence: float) -> float:
-    """The largest epsilon that so many right guesses refute, rounded down; 0 when they refute none.
-
-    If the release is (epsilon, delta)-private, the answer is at most epsilon with probability at least `confidence`.
-    """
+    """The epsilon that so many right guesses refute with this confidence, rounded down; 0 when they refute none."""
     failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
 
     def allowed(epsilon: float) -> bool:
@@ -144,7 +138,6 @@ class GuessPlan(NamedTuple):
 
     @property
     def canaries(self) -> int:
-        """All of them."""
         return self.directions * self.each
 
 
@@ -152,8 +145,7 @@ class GuessPlan(NamedTuple):
 def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
     """The plan whose median outcome proves most, of at most `most` canaries in `directions` directions.
 
-    `total_variation` bounds how well one coin can be guessed. Any plan is valid; this one is made for a Gaussian
-    release.
+    `total_variation` bounds how well a coin can be guessed. Any plan is valid; this one suits a Gaussian release.
     """
     directions = min(whole_number("directions", directions, COUNT), whole_number("most", most, COUNT))
     advantage = number("total_variation", total_variation, PROBABILITY)
@@ -181,8 +173,7 @@ def planned_guesses(directions: int, most: int, total_variation: float, delta: f
 def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers of guesses that can be planned, and how many of them are right in the middle of all runs.
 
-    One coin shifts the score of its direction by `clarity` one way or the other, the others there are noise to it, and
-    records farther than a threshold from the middle are guessed.
+    A coin shifts the score of its direction by `clarity`, the others there are noise to it; the farthest are guessed.
     """
     coins = directions * each
     guesses = np.unique(np.round(np.geomspace(1, coins, _SIZES)).astype(np.int64))
@@ -212,10 +203,7 @@ def fair_coins(number: int, generator: np.random.Generator) -> Coins:
 
 
 def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> int:
-    """How many of `guesses` guesses are right: the upper half of them by score says heads, the lower half tails.
-
-    A score is larger when its coin looks like heads. Which coins are guessed depends on the release alone.
-    """
+    """How many of `guesses` guesses are right: the upper half by score says heads, the lower half tails."""
     scores, coins = np.asarray(scores, float), np.asarray(coins, bool)
     if scores.shape != coins.shape or scores.ndim != 1 or np.isnan(scores).any():
         raise InputError(f"Expected one score, not NaN, for each of {coins.shape} coins, got shape {scores.shape}.")
@@ -236,11 +224,7 @@ def mislabelled(record: EncodedRecord, targets: ArrayLike) -> EncodedRecord:
 
 @dataclass(frozen=True, eq=False)
 class Canaries:
-    """A base dataset and one canary for each coin, placed behind the base records.
-
-    With `otherwise`, a coin chooses between two records and the audit is about replace-one; without, it says whether
-    the canary is there at all, and the audit is about add-remove.
-    """
+    """A base dataset and one canary for each coin, placed behind the base records; absent by tails, or `otherwise`."""
 
     base: Dataset
     heads: tuple[EncodedRecord, ...]
@@ -256,7 +240,6 @@ class Canaries:
         return Relation.ADD_REMOVE if self.otherwise is None else Relation.REPLACE_ONE
 
     def flipped(self, coins: Coins) -> Dataset:
-        """The dataset that the coins decide."""
         if len(coins) != len(self.heads):
             raise InputError(f"Expected {len(self.heads)} coins, got {len(coins)}.")
         if self.otherwise is None:
@@ -282,14 +265,12 @@ def audit_in_one_run(
 ) -> LowerBound:
     """Lower bound on epsilon from one run in which `coins` records were each decided by a fair coin.
 
-    `run_with(coins, seed)` runs the mechanism once: under add-remove a coin says whether its record is there, under
-    replace-one which of two records it is. That is the relation the bound speaks about. `scores(release)` gives one
-    number for each coin, larger for heads, without knowing the coins. `guesses` is fixed before the run.
+    `run_with(coins, seed)` runs the mechanism once. `scores(release)` gives a number for each coin, larger for heads,
+    without knowing the coins. `guesses` is fixed before the run.
     """
     generator = np.random.default_rng(np.random.SeedSequence(options.seed))
     flipped = fair_coins(coins, generator)
-    release = run_with(flipped.copy(), int(generator.integers(0, 2**63)))
-    values = np.asarray(scores(release), float)
+    values = np.asarray(scores(run_with(flipped.copy(), int(generator.integers(0, 2**63)))), float)
     if values.shape != (coins,):
         raise InputError(f"Expected one score for each of {coins} coins, got shape {values.shape}.")
     right = right_guesses(values, flipped, guesses)
@@ -351,8 +332,7 @@ def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
         return lambda release: np.asarray(release, float).reshape(-1, spec.dim).mean(axis=0)
     gap, _ = extremal_gap(spec)
     pulls = (-gap / 2, gap / 2) if spec.relation is Relation.REPLACE_ONE else (0.0, gap)
-    uses = np.full(chain.steps, chain.rate(spec.n))
-    ratio = PathScore.of(spec, chain.noise, weight_decay, pulls, uses, dim=1)
+    ratio = PathScore.of(spec, chain.noise, weight_decay, pulls, np.full(chain.steps, chain.rate(spec.n)), dim=1)
 
     def scores(release: Releases) -> NDArray[np.float64]:
         points = np.asarray(release, float).reshape(chain.chains * chain.steps, spec.dim)

@@ -60,8 +60,8 @@ _LIMITS = (
 class ReplayTrial(NamedTuple):
     """Tables with words: the first is recorded, the others are replayed with its answers.
 
-    Any two tables are neighbours where `alike`, else only the first and each other one. `varied` makes a further table
-    between and around those at two places; `stretch` is how much larger than usual the noise of the recording is.
+    Any two are neighbours where `alike`, else only the first and each other. `varied` makes a further table between and
+    around two; `stretch` is how much larger than usual the noise of the recording is.
     """
 
     words: str
@@ -75,10 +75,9 @@ class ReplayTrial(NamedTuple):
 class Implementation(Result):
     """What was found out about the code; `verdict` says what it means.
 
-    `realised` and `planned` are totals of the calls of a `law`, of the `pair` that moved most: the root of the sum of
-    squared shifts over scales (the sum, where noise is Laplace). `reached` is the largest shift of every call over its
-    plan, `ratio` the largest of these. `noise` is an upper limit of the size of the `drawn` numbers over the stated
-    one, infinite where there are none. `complete` says whether all pairs were tried in the time there was.
+    `realised` and `planned` are totals of the calls of a `law`, of the `pair` that moved most. `reached` is the largest
+    shift of every call over its plan, `ratio` the largest of these. `noise` is an upper limit of the size of the
+    `drawn` numbers over the stated one. `complete` says whether all pairs were tried in the time there was.
     """
 
     spec: Spec
@@ -178,7 +177,6 @@ class _Found:
         self.refuted |= dict.fromkeys(f"{fault} {words}".strip() for fault in faults)
 
     def add(self, pair: str, found: Replayed) -> NDArray[np.float64]:
-        """The shifts of a pair over their plans."""
         self.pairs += 1
         self.note(found.faults, f"({pair})")
         for at, shift in islice(found.excesses().items(), 1):
@@ -205,10 +203,7 @@ def examine(
     checks: dict[str, str] | None = None,
     faults: Sequence[str] = (),
 ) -> Implementation:
-    """Record and replay every trial, and hold what was seen against the description.
-
-    `checks` and `faults` are what was looked at before, and what that contradicts.
-    """
+    """Record and replay every trial, and hold it against the description; `checks` and `faults` came before."""
     failure = (1.0 - number("confidence", confidence, OPEN_UNIT)) * (0.5 if hidden_batches(spec) else 1.0)
     recorder = Recorder() if recorder is None else recorder
     begin = time.process_time()

@@ -34,10 +34,9 @@ _AVERAGE_LAWS = {AverageNoiseKind.LAPLACE: Law.LAPLACE, AverageNoiseKind.GAUSSIA
 
 
 class Planned(NamedTuple):
-    """How far one record may move a call, in noise scales; None where no theorem says so.
+    """How far one record may move a call, in noise scales, and the least `scale` that the noise may have, where known.
 
-    `scale` is the least that the noise may have: the multiplier of the plan times `contribution`, the bound on what one
-    record adds. A call that names its own bound has a scale for that one. `name` says what is summed.
+    A call that names its own bound has a scale for that one, in place of `contribution`. `name` says what is summed.
     """
 
     law: Law
@@ -133,10 +132,7 @@ def unreached(spec: Spec, enough: float, reached: Sequence[float]) -> str:
 
 
 class Shift(NamedTuple):
-    """How far a pair of tables moved one call, and how far it may; over the noise scale.
-
-    `resolution` is how far two statistics can seem apart because each was rounded once to the precision it has.
-    """
+    """How far a pair of tables moved one call, and how far it may, over the noise scale; to the `resolution`."""
 
     law: Law
     realised: float
@@ -158,11 +154,9 @@ class Replayed:
 
     @property
     def ratio(self) -> float:
-        """The largest realised shift over its plan."""
         return max((shift.ratio for shift in self.shifts), default=0.0)
 
     def holds(self) -> bool:
-        """Whether the runs were alike and no call moved further than planned."""
         return not self.faults and not self.excesses()
 
     def excesses(self) -> dict[int, Shift]:
@@ -229,10 +223,7 @@ def hidden_batches(spec: Spec) -> bool:
 
 
 def participation_faults(spec: Spec, moved: Sequence[NDArray[np.float64]], failure: float) -> list[str]:
-    """What the steps that records moved say against the described batches; nothing for full ones.
-
-    `moved` has for each pair and noised call how far the record moved it, over the plan.
-    """
+    """What the steps that records `moved`, pair by pair over the plan, say against the described batches."""
     algorithm = spec.algorithm
     if not isinstance(algorithm, NoisyGradient) or not hidden_batches(spec):
         return []

@@ -60,15 +60,13 @@ class Recording:
     faults: tuple[str, ...] = ()
 
     def deviations(self, law: Law = Law.GAUSSIAN) -> NDArray[np.float64]:
-        """Those of all calls of a law."""
         return np.concatenate([np.zeros(0), *(one.deviations for one in self.calls if one.call.law is law)])
 
 
 class Recorder(NoisePort):
     """Records runs and replays their answers; one object for many runs, because each has its kernels compiled for it.
 
-    A run gets a function that hands out its sources of randomness. In a replay all but the noise is drawn as in the
-    recording; noise is drawn anew, so that noise which bypasses the port shows in what leaves.
+    In a replay all but the noise is drawn as in the recording; noise is drawn anew: what bypasses the port shows.
     """
 
     def __init__(self) -> None:
@@ -78,11 +76,7 @@ class Recorder(NoisePort):
         self._stretch = 1.0
 
     def record(self, run: Run, seed: int, stretch: float = 1.0) -> Recording:
-        """Run with random numbers from a seed, and write down.
-
-        A sensitivity has to hold whatever was answered before. Gaussian noise `stretch` times as large gives answers
-        far from the usual ones, at which later sums move further.
-        """
+        """Run with random numbers from a seed, and write down; noise `stretch` times as large gives unusual answers."""
         return self._recorded(run, seed, None, stretch=stretch)
 
     def replay(self, recording: Recording, run: Run) -> Recording:
@@ -90,11 +84,7 @@ class Recorder(NoisePort):
         return self._recorded(run, recording.seed, recording.calls)
 
     def rebatched(self, recording: Recording, run: Run) -> list[str]:
-        """What leaves otherwise when the same rows are answered alike in other batches: nothing may.
-
-        A release depends on rows, and on which of them were in a batch, through noised answers alone. A sum that is
-        divided by the number of records that happened to be in the batch shows here.
-        """
+        """What leaves otherwise when the same rows are answered alike in other batches: nothing may."""
         left = self._recorded(run, recording.seed, recording.calls, _NOISE | {Purpose.BATCHES}).left
         return [*self._faults, *(f"{name} differs in what leaves" for name in unlike(recording.left, left))]
 
@@ -135,7 +125,6 @@ class Recorder(NoisePort):
         return answer
 
     def added(self, total: Total, scale: Array, drawn: Array | LatticeNoise) -> Array:
-        """The same from inside a compiled kernel."""
         dtype = np.dtype(total.high.dtype)
         noise = drawn if isinstance(drawn, LatticeNoise) else (drawn,)
         # A callback converts doubles to the precision of the program around the kernel; words of bits it leaves alone.

@@ -113,8 +113,7 @@ class DrawnTables:
             return f"with varied record {len(known)}", run(known[-1])
 
         tables = tuple((word, run(one)) for word, one in zip(words, known, strict=True))
-        large = stretch > 1.0
-        return ReplayTrial(f"{kind}, large noise" if large else kind, tables, replaced, varied, stretch)
+        return ReplayTrial(f"{kind}, large noise" if stretch > 1.0 else kind, tables, replaced, varied, stretch)
 
     def _filled(self, kind: str, name: str, count: int, place: int) -> Any:
         """Cells of a column around the differing record, which will stand at `place`."""
@@ -144,8 +143,7 @@ class DrawnTables:
     def _with_holes(self, column: ColumnKind, drawn: np.ndarray, place: int, *, alike: bool) -> list[Any]:
         """Half of the cells missing, those beside the differing record too: no other row may decide how they are read.
 
-        `alike`: cells are missing or of one type, so that a cell of the differing record is the first of another. Else
-        others are undeclared or outside as well.
+        Where `alike`, a cell of the differing record is the first of another type; else others are undeclared too.
         """
         cells = drawn.tolist()
         if isinstance(column, Number):

@@ -24,8 +24,8 @@ from sordino.models.base import Model
 class Plan:
     """A run decided from public knowledge alone: its spec is certified, debited and then run.
 
-    `predicted` is the expected error over that of the best constant: 1 where nothing would be learned. `cautions` are
-    what the reader of the release sees first. `schema` is what rows are read with, where that is not the declared one.
+    `predicted` is the expected error over that of the best constant. `cautions` are what the reader of the release sees
+    first. `schema` is what rows are read with, where that is not the declared one.
     """
 
     method: "Method"
@@ -226,10 +226,10 @@ _LOG_LOSS_TOLD = 0.26
 
 
 def error_over_constant(problem: FitProblem, share: float, offset: float = 0.0) -> float:
-    """The expected error over that of the best constant.
+    """The expected error over that of the best constant, if `share` of the scores' variance is learned.
 
-    `share` of the scores' variance will be learned, and all scores will be off by a number of variance `offset`. At
-    even odds such a number adds p (1 - p) / 2 = 1/8 of its variance to a log-loss of log 2.
+    All scores are off by a number of variance `offset`, which at even odds adds p (1 - p) / 2 = 1/8 of it to a
+    log-loss.
     """
     if problem.classes is None:
         return math.sqrt(1.0 - NUMBER_SCORES**2 * share + offset)
@@ -275,10 +275,7 @@ def enough_epsilon(methods: Sequence[Method], problem: FitProblem) -> float | No
 
 
 def choose(problem: FitProblem, name: str) -> Plan:
-    """The plan of a fit; looks at no row.
-
-    With "auto" a fit is refused where the declared numbers say that nothing but a constant could be learned.
-    """
+    """The plan of a fit; with "auto" it is refused where nothing but a constant could be learned. Looks at no row."""
     applying = methods_of(problem.task)
     if name not in (AUTO, AUTO_OR_CONSTANT):
         one_of("method", name, (AUTO, *((AUTO_OR_CONSTANT,) if FALLBACK in applying else ()), *applying))

@@ -72,10 +72,7 @@ _IN_BOUNDS = ", in units of the bound that follows from earlier sums"
 
 @dataclass(frozen=True, eq=False)
 class PublicColumns:
-    """The engine's view of a schema: the encoded columns with coefficients and their places, the intercept first.
-
-    The first level of a category is its reference and has none. `to_table` is that of `CoefficientPosterior`.
-    """
+    """The encoded columns with coefficients, and their places, the intercept first; reference levels have none."""
 
     declaration: Declaration
     places: NDArray[np.int64]
@@ -216,8 +213,7 @@ class BoundedInfluence(Method):
         own = instance_of("plan", plan, InfluencePlan)
         given = given_rows(plan.problem, own.columns, rows.X, rows.y, rows.units)
         declared = None if rows.weights is None else plan.problem.records
-        total = InMemory(own.made, replace(given, weight=rows.weights))
-        return self.run_sums(own, total, sources, declared)
+        return self.run_sums(own, InMemory(own.made, replace(given, weight=rows.weights)), sources, declared)
 
     def run_sums(
         self, plan: InfluencePlan, total: Total, sources: Sources, declared: int | None = None, kept: Kept | None = None

@@ -47,7 +47,7 @@ _SPREAD = 0.5
 class Rounds:
     """The likelihood of a record, and how its messages are clipped, weighed and averaged; all of it is public.
 
-    `unit` multiplies rows, `target_unit` targets. Shares of the way that a round moves fall from `first` to `last`.
+    `unit` multiplies rows, `target_unit` targets. Shares of the way fall from `first` to `last`.
     """
 
     site: Site
@@ -63,10 +63,7 @@ class Rounds:
 
 
 def rounds_of(problem: FitProblem) -> Rounds:
-    """The rounds of a task, from the declaration alone.
-
-    A record of length R and residual s has a message of about (R / s, R^2 / s^2), so that weight s / R balances it.
-    """
+    """The rounds of a task. A message is about (R / s, R^2 / s^2) for length R, residual s: weight s / R."""
     n, norm = problem.records, problem.row_norm
     match problem.task.word:
         case "regression":

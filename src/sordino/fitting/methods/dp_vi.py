@@ -58,10 +58,9 @@ def contributions(z: Array, codes: NDArray[np.int64], t: float) -> Array:
 def temperature(z: Array, codes: NDArray[np.int64], noised_mean: Callable[[Array, int], Array]) -> float:
     """The factor of the scores; `noised_mean` answers each round with the noised mean of contributions.
 
-    Clipped gradients make a network too sure of itself, or not sure enough. With scores z, centred and cut to a public
-    length, the loss of softmax(t z) has the derivatives g = (p - y).z and h = the variance of z under p; the sums of
-    both, noised, give a step of Newton's method in t. One record moves g by at most sqrt(2) times the length and h by
-    half its square.
+    Clipped gradients make a network too sure, or not sure enough. With scores z, centred and cut to a public length,
+    the loss of softmax(t z) has the derivatives g = (p - y).z and h = the variance of z under p, whose noised sums give
+    a step of Newton's method. One record moves g by at most sqrt(2) times the length and h by half its square.
     """
     t = 1.0
     for k in range(ROUNDS):

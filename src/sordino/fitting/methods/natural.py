@@ -214,8 +214,7 @@ class _Run:
     ) -> tuple[Array, Array, float]:
         """All stages: parameters, their covariance by noise and sampling, and the scale of residuals."""
         settings, problem = self.settings, self.problem
-        public = self.sources.fresh().generator(Purpose.START)
-        theta = self._start(model, rows.shape[1], linear, counts, public)
+        theta = self._start(model, rows.shape[1], linear, counts, self.sources.fresh().generator(Purpose.START))
         # Rows of the public law that stands for whitened ones.
         law = np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, rows.shape[1]))
         kept = max(1, int(settings.kept * settings.rounds))

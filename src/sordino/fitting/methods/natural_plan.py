@@ -30,8 +30,8 @@ _FEW_UNITS = 4
 class NaturalSettings:
     """What was chosen on drawn tables.
 
-    `efolds` is the sum of all step sizes, by which an error shrinks; they fall in equal steps to a share `end` of the
-    first. `share` is that of parameters in n mu, `kept` that of the rounds whose points are averaged.
+    `efolds` is the sum of all step sizes, which fall in equal steps to a share `end` of the first. `share` is that of
+    parameters in n mu, `kept` that of the rounds whose points are averaged.
     """
 
     share: float
@@ -56,15 +56,12 @@ class NaturalSettings:
 
     @property
     def step_sizes(self) -> Array:
-        """Of all rounds."""
         first = 2.0 * self.efolds / self.rounds / (1.0 + self.end)
         return np.linspace(first, self.end * first, self.rounds)
 
     @property
     def rounds_of_stages(self) -> tuple[int, ...]:
-        """Nearly the same for each."""
-        ends = np.arange(self.stages + 1) * self.rounds // self.stages
-        return tuple(np.diff(ends).tolist())
+        return tuple(np.diff(np.arange(self.stages + 1) * self.rounds // self.stages).tolist())
 
 
 _NUMBERS = NaturalSettings(
@@ -117,8 +114,7 @@ def columns_read(problem: FitProblem, fewest: int = _FEW_UNITS, room: float = ma
     for column, (place, scale) in enumerate(scaled):
         first[place, column] = scale
     outputs = outputs_of(problem)
-    left = room - outputs * (1 + len(scaled))
-    see_all = not numbers or left / (len(scaled) + 1 + outputs) >= fewest
+    see_all = not numbers or (room - outputs * (1 + len(scaled))) / (len(scaled) + 1 + outputs) >= fewest
     return Columns(first, len(scaled) if see_all else len(numbers), squares)
 
 

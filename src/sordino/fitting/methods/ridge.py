@@ -184,7 +184,6 @@ class RidgeSteps(Method):
 
 
 def _learner(problem: FitProblem) -> LinearScoreModel:
-    """Whose gradients are asked for."""
     if problem.classes is None:
         return Huber(threshold=_CUT)
     return instance_of("model", model_for(problem, 1.0), LinearScoreModel)
@@ -200,7 +199,6 @@ def _first_rows(problem: FitProblem, X: Array, y: Array) -> Array:
 
 
 def _read(problem: FitProblem, mean: Array, noise: float) -> tuple[Geometry, _Targets]:
-    """From noised means of those."""
     if problem.classes is not None:
         return read_geometry(problem.schema, mean, noise), _Targets()
     bound, (location, square) = target_bound(problem), mean[-2:]

@@ -1,7 +1,6 @@
 """What can be learned: a task declares its settings, its target, its model, what it predicts, and its words.
 
-Every file of this folder is found by itself, and nothing else names a task. The files load no JAX: an import of an
-estimator, or of the command line, reads them.
+Nothing else names a task. The files of this folder load no JAX: the command line reads them.
 """
 
 import math
@@ -35,10 +34,9 @@ Begin = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TaskOption:
-    """A public setting of a task, under the name of its keyword and of its option on the command line.
+    """A public setting of a task: its keyword, and where it has `help` its option on the command line.
 
-    `check` gives the value that a keyword and what was given for it stand for, and refuses others. The command line
-    has the option where it has `help`; its words are of a `kind`, or `read` gives their value.
+    `check` refuses values or gives what they stand for; an option's words are of a `kind`, or `read` gives their value.
     """
 
     name: str

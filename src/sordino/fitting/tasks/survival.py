@@ -1,7 +1,6 @@
 """Cox regression by time bins: log hazards are linear in the columns, with one baseline for each bin.
 
-A record is a subject, followed from the first edge of the time bins until its time, when the event happened or it was
-last seen without. Times are declared, so what lies outside is brought to the nearer bound.
+A subject is followed from the first edge until its time; what lies outside is brought to the nearer bound.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +40,6 @@ _ROWS = 256
 
 
 def _bins(name: str, value: object) -> int | tuple[float, ...]:
-    """How many time bins, or their edges."""
     if isinstance(value, int) and not isinstance(value, bool):
         return whole_number(name, value, MOST_BINS)
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
@@ -134,10 +132,7 @@ class Survival(Task):
         return np.hstack([features, np.zeros((len(features), len(edges) - 2))])
 
     def chances(self, fit: "Predictor", thetas: Array, X: Array, until: float | None = None) -> Array:
-        """The chance that the event happens up to a time, the last edge if absent: (draws, rows).
-
-        It is 1 - exp(-H), H the hazard summed over the bins; nobody leaves for another reason.
-        """
+        """The chance 1 - exp(-H) of the event until a time, or the last edge, H the summed hazard: (draws, rows)."""
         law, edges = fit.coefficient_law, fit.edges
         time = edges[-1] if until is None else number("until", until, Interval(float(edges[0]), float(edges[-1])))
         hazards = np.exp(np.minimum(law.scores(thetas, X)[..., 0], LARGEST_SCORE))

@@ -1,8 +1,4 @@
-"""What the numbers of a fit do not say by themselves: how often its intervals hold, and that it may be a constant only.
-
-No interval is shown without the range of rates that were measured on drawn tables, and none where nothing was measured.
-`bench/interval_coverage.py` draws the tables and writes the file that is read here.
-"""
+"""How often a fit's intervals hold, as `bench/interval_coverage.py` measured, and whether it is a constant only."""
 
 import json
 import math

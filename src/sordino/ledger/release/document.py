@@ -362,8 +362,7 @@ def stored(release: object) -> Contents:
             draws = on_release_grid(release.spec, release.iterates)
             return Contents("kept-iterates", release.spec, {"draws": draws})
         case NoisedAverage():
-            averages = on_release_grid(release.spec, release.averages)
-            return Contents("average", release.spec, {"averages": averages})
+            return Contents("average", release.spec, {"averages": on_release_grid(release.spec, release.averages)})
         case SumsRelease():
             return Contents(release.query, release.spec, posterior_arrays(release.posterior))
     raise InputError(f"Expected a release that can be stored, got a {type(release).__name__}.")
