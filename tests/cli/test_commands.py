@@ -160,7 +160,7 @@ def test_certify_says_what_only_the_caller_can_check(tmp_path, capsys):
     for spec, asked in ((clipped, False), (declared, True)):
         path.write_text(spec.to_json(), encoding="utf-8")
         text = " ".join(shown(capsys, "certify", path).split())
-        assert ("For you to check, no program can:" in text) is asked
+        assert ("Check this yourself, because no program can:" in text) is asked
         assert ("any two records there may be, not only of a record and its replacement" in text) is asked
         found = answer(capsys, "certify", path)
         assert any("any two records" in line for line in found["bounds"][0]["caller_checked"]) is asked

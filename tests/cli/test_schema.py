@@ -55,6 +55,9 @@ def test_check_says_whether_a_schema_fits_a_table(capsys, tmp_path):
     file = tmp_path / "other.csv"
     file.write_text("age,days_in_hospital,smoker,ward\n30,2,no,surgery\n")
     assert "readmitted" in shown(capsys, "schema", "check", SCHEMA, file, code=2)
+    file.write_text(Path(CLINIC).read_text().rpartition("\n")[0].rpartition("\n")[0] + "\n")  # one record less
+    said = shown(capsys, "schema", "check", SCHEMA, file, "--relation", "add-remove")
+    assert said.endswith("The schema and the table fit together, with 1 warning.\n")
 
 
 def test_words_and_truths_can_be_named_when_a_template_is_made(capsys, tmp_path):
@@ -65,7 +68,11 @@ def test_words_and_truths_can_be_named_when_a_template_is_made(capsys, tmp_path)
     template = json.loads(out.read_text())
     kinds = [column["kind"] for column in template["columns"]]
     assert [*kinds, template["target"]["kind"]] == ["number", "number", "boolean", "category", "boolean"]
-    assert "records" in shown(capsys, "schema", "check", out, code=2)
+    answered = main(["schema", "check", str(out)])
+    said = capsys.readouterr()
+    assert answered == 2
+    assert "records" in said.out
+    assert said.err == "sordino: The schema has 4 errors, listed above.\n"
     assert "'smokr'" in refusal(capsys, "schema", "new", CLINIC, "--boolean", "smokr")
 
 

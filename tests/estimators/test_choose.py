@@ -31,7 +31,7 @@ def asked(kind, columns: int, records: int, epsilon: float, levels: int = 0) -> 
     [
         (NUMBERS, 4, 10_000, 1.0, 0, ENGINE),
         (CLASSES, 4, 10_000, 1.0, 0, ENGINE),
-        # Too little for the engine, which would know coefficients to no better than half their prior.
+        # Too little for the engine, whose standard errors would be above half the prior's standard deviation.
         (NUMBERS, 10, 300, 1.0, 0, RIDGE),
         (CLASSES, 10, 600, 1.0, 0, RIDGE),
         # Enough for both: the engine has too many coefficients to predict as well as ridge.

@@ -89,13 +89,13 @@ def test_averages_are_over_the_public_rows_that_are_given():
 def test_effects_are_differences_in_natural_units(family):
     found = {(one.column, one.value): one for one in effects(coefficients(family)).margins}
     assert list(found) == [
-        ("age", "50 more"),
-        ("days", "20 more"),
+        ("age", "80 against 30"),
+        ("days", "40 against 20"),
         ("smoker", "true against false"),
         ("ward", "surgery against medicine"),
     ]
     if family == "linear":
-        assert found["age", "50 more"].estimate == pytest.approx(50 * 50 * MEANS[1] / 55)
+        assert found["age", "80 against 30"].estimate == pytest.approx(50 * 50 * MEANS[1] / 55)
         assert found["smoker", "true against false"].estimate == pytest.approx(50 * MEANS[3])
     else:
         means = {"logistic": special.expit, "poisson": np.exp}[family]
@@ -171,7 +171,7 @@ def test_the_command_shows_every_form_and_refuses_what_does_not_go_together(tmp_
         assert main(["show", folder, "--margins", "age", "--format", form]) == 0
         assert "27.5" in capsys.readouterr().out
     assert main(["show", folder, "--effects", "--at", "ward=surgery", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["margins"][0]["value"] == "50 more"
+    assert json.loads(capsys.readouterr().out)["margins"][0]["value"] == "80 against 30"
     assert main(["show", folder, "--draws", "3", "--seed", "1", "--format", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["age"]) == 3
     target = tmp_path / "table.tex"

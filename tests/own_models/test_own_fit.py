@@ -157,7 +157,7 @@ def test_a_loss_with_a_prior_gets_a_posterior():
 
 
 def test_eight_schools_are_eight_units_and_too_few():
-    with pytest.raises(sordino.InputError, match=r"got 8 for 2 .*epsilon \d+ would be needed, or \d+ records"):
+    with pytest.raises(sordino.InputError, match=r"records: 8 for 2 .* need epsilon \d+, or \d+ records"):
         sordino.fit(cases.eight_schools, cases.SCHOOLS, epsilon=1.0, delta=1e-2, relation="replace-one")
 
 

@@ -266,7 +266,7 @@ class Explanation(Result):
             ]
             remarks.append(f"Tightest: {best.theorem}, resting on {'; '.join(constants) or 'the description alone'}.")
             checks = caller_checks(best.theorem, spec)
-            remarks += [f"For you to check, no program can: {' '.join(checks)}"] if checks else []
+            remarks += [f"Check this yourself, because no program can: {' '.join(checks)}"] if checks else []
         remarks += [f"Near miss, {one.theorem}: {one.reason}" for one in near]
         rest = len(self.inapplicable) - len(near)
         remarks += [f"{rest} theorems about other runs: `sordino certify --all` lists them."] if rest else []

@@ -69,7 +69,7 @@ def new(
     if not _written(text, output) or as_json:
         return
     shown = printable(str(output))
-    todo = "written" if whole else "replace every null"
+    todo = "written" if whole else "replace every null (row_norm may stay), and check the words of yes/no columns"
     typer.echo(f"{shown}: {todo}; then run: sordino schema check {shown} {printable(str(data))}")
     if file is not None:
         typer.echo(
@@ -205,7 +205,7 @@ def check(
     try:
         declared = library.read_schema(schema)
     except InputError as error:
-        findings = _unfinished(schema, error)
+        findings, data = _unfinished(schema, error), None
     else:
         table = None if data is None else library.read_table(declared.source(data))
         findings = schema_findings(declared, table, related)
@@ -214,11 +214,19 @@ def check(
         where = f" ({finding.column})" if finding.column else ""
         private = " NON-PRIVATE" if finding.reads_private_data else ""
         lines.append(f"{finding.level}{private}{where}: {finding.message}")
-    if not any(finding.level in {"error", "warning"} for finding in findings):
-        lines.append("The schema is complete." if data is None else "The schema and the table fit together.")
+    levels = [finding.level for finding in findings]
+    errors, warned = _number(levels.count("error"), "error"), _number(levels.count("warning"), "warning")
+    if "error" not in levels:
+        whole = "The schema is complete" if data is None else "The schema and the table fit together"
+        lines.append(f"{whole}, with {warned}." if "warning" in levels else f"{whole}.")
     answer(as_json, [asdict(finding) for finding in findings], *lines)
-    if errors := sum(finding.level == "error" for finding in findings):
-        raise InputError(f"The schema and the table do not fit together: {errors} error(s). See the findings.")
+    if "error" in levels:
+        wrong = "The schema has" if data is None else "The schema and the table do not fit together:"
+        raise InputError(f"{wrong} {errors}, listed above.")
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _unfinished(schema: Path, error: InputError) -> "tuple[SchemaFinding, ...]":

@@ -96,7 +96,8 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
             checks.attempt(_read_line, f"line {number}", line.strip(), tuple(names or ()), columns, settings)
     for name in names or ():
         if name not in columns:
-            checks.refused(InputError(f"Column {name!r} has no line. Write {suggested_line(name)!r}."))
+            others = "" if sounds_like_an_identifier(name) else f" (a number), '{name}: yes/no' or '{name}: A|B|C'"
+            checks.refused(InputError(f"Column {name!r} has no line. Write {suggested_line(name)!r}{others}."))
     if target is not None and target in columns:
         columns[target]["target"] = True
     if "records" not in settings:

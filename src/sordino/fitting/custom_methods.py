@@ -136,12 +136,12 @@ def check_worth_while(wanted: CustomProblem) -> None:
         return information_left(replace(sizes, records=math.ceil(records))) >= _LEAST_LEFT * sizes.size
 
     needed = least_true(enough, wanted.epsilon, _LARGEST_EPSILON) if enough(_LARGEST_EPSILON) else None
-    epsilon = "no epsilon would do" if needed is None else f"epsilon {_shown(needed)} would be needed"
+    advice = "No epsilon is enough: you need" if needed is None else f"You need epsilon {_shown(needed)}, or"
     more = math.ceil(least_true(many, sizes.records, 1e12))
     raise InputError(
-        f"Expected enough {wanted.thing} for the noise, got {sizes.records} for {sizes.size} parameters: at epsilon "
-        f"{wanted.epsilon:g} the release would say as much as {left:.2g} {wanted.thing} without noise; "
-        f"{epsilon}, or {more:,} {wanted.thing}."
+        f"Too few {wanted.thing}: {sizes.records} for {sizes.size} parameters. At epsilon {wanted.epsilon:g} the "
+        f"release would hold as much information as {left:.2g} {wanted.thing} without noise. {advice} "
+        f"{more:,} {wanted.thing}."
     )
 
 

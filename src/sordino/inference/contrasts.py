@@ -222,8 +222,9 @@ class Wald:
     def __str__(self) -> str:
         names = ", ".join(printable(name) for name in self.names)
         word = "degree" if self.degrees == 1 else "degrees"
+        null = f"{names} is 0" if len(self.names) == 1 else f"{names} are all 0"
         return (
-            f"all of {names} are 0: chi-squared {self.statistic:.2f} on {self.degrees} {word} of freedom, "
+            f"Test that {null}: chi-squared {self.statistic:.2f} on {self.degrees} {word} of freedom, "
             f"p {p_words(self.p_value, relation=True)}"
         )
 

@@ -148,7 +148,8 @@ def effects(
         if isinstance(kind, Number):
             step = round_step((kind.high - kind.low) / 2.0)
             middle = 0.5 * (kind.low + kind.high)
-            shown, words = [middle - step / 2.0, middle + step / 2.0], [f"{figure(step)} more"]
+            shown = [middle - step / 2.0, middle + step / 2.0]
+            words = [f"{_written(shown[1])} against {_written(shown[0])}"]
         else:
             shown = made.values(name) if not isinstance(kind, Measurement) or isinstance(kind, Ordered) else []
             shown = shown or [made.values(name)[0], made.values(name)[-1]]

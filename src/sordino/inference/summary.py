@@ -38,7 +38,8 @@ _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
     "Estimates are posterior means in the units of the table. Standard errors are posterior standard deviations and "
     "include the privacy noise. z = estimate / standard error. p is twice the posterior probability on the other side "
-    "of 0; it is below 0.05 if the 95 % interval excludes 0. The prior pulls both towards no effect."
+    "of 0; it is below 0.05 if the 95 % interval excludes 0. It comes from posterior draws, so it can differ slightly "
+    "from the p-value of z. The prior pulls estimates towards 0; z and p include that."
 )
 _SHARES = (
     "Sampling: the variance without privacy. Prior: the part set by the assumed effect size. A coefficient marked * is "
@@ -337,11 +338,12 @@ def answer_table(release: StoredRelease) -> ResultTable:
 
 def check_table(bands: list[dict[str, Any]], about: str, level: float, release: StoredRelease | None) -> ResultTable:
     """The bands of a check."""
-    header = ("predicted", "records", "off by", f"{100.0 * level:g} % interval")
+    counted = "records" if release is None else "records (noised)"
+    header = ("predicted", counted, "off by", f"{100.0 * level:g} % interval")
     rows, points = [], []
     for one in bands:
         name, ends = interval(one["low"], one["high"]), (one["off_low"], one["off_high"])
-        off = "too few" if one["off"] is None else figure(one["off"])
+        off = "too few records" if one["off"] is None else figure(one["off"])
         rows.append((name, f"{one['count']:.0f}", off, interval(*ends)))
         points += [] if one["off"] is None else [Estimate(name, one["off"], *ends)]
     if release is None:
@@ -349,7 +351,7 @@ def check_table(bands: list[dict[str, Any]], about: str, level: float, release: 
         meant = "The rows must be public, because the answer reveals them. There is no noise and therefore no interval."
     else:
         title = under_guarantee("Check on private rows", release)
-        meant = "Intervals are about the table itself and include the noise only."
+        meant = "The intervals include the privacy noise only, not the sampling error."
     columns = by_name(bands, ("low", "high", "count", "off", "off_low", "off_high"))
     return ResultTable(title, ((header, tuple(rows)),), columns, (), (), (about, meant), (tuple(points),))
 

@@ -207,8 +207,8 @@ def _two_lines(spec: Spec) -> str | None:
     if whole > alone:
         return None
     return (
-        f"needs a step that stretches distances more than its regulariser's part does, and {whole:.6g} <= {alone:.6g}: "
-        "the contraction theorems say all there is to say"
+        f"needs a loss that stretches distances: a step multiplies them by up to {whole:.6g}, and its regulariser by "
+        f"{alone:.6g}; use the contraction theorems"
     )
 
 

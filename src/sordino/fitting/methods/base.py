@@ -324,7 +324,11 @@ def _refuse_or_fall_back(problem: FitProblem, plans: list[Plan], name: str) -> P
     constant = methods_of(problem.task).get(FALLBACK)
     usable, best = constant is not None and constant.why_not(problem) is None, min(plans, key=_preference)
     error = f"have {best.predicted:.0%} of the error of a constant"
-    would = "know coefficients to no better than half their prior" if best.method.intervals_hold else error
+    would = (
+        "leave a typical standard error above half the prior's standard deviation"
+        if best.method.intervals_hold
+        else error
+    )
     sentence = (
         f"epsilon {problem.epsilon:g} is too small for {_counted(problem.records, problem.unit)} and "
         f"{_counted(problem.features, 'encoded column')}: method {best.method.name!r} would {would}"

@@ -173,7 +173,7 @@ class PureChain:
         """What a reader of a release of this chain must know first, in sentences; empty where nothing is amiss."""
         seeded = "NON-PRIVATE: the keys are not from secure_key, so anyone who knows the seed can subtract the noise."
         own = "Batches were chosen by the caller, who vouches that no record is in a batch twice."
-        chosen = "An optimiser moved the parameters, so only composition is certified."
+        chosen = "The steps are those of a custom optimiser, so only composition applies."
         sentences = ((not state.secure, seeded), (self.own_batches, own), (self.optimiser is not None, chosen))
         return tuple(sentence for applies, sentence in sentences if applies)
 
