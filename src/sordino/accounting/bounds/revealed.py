@@ -31,8 +31,9 @@ from sordino.accounting.bounds.window import RoundedLaw, distance_law, largest_d
 from sordino.core import binomial
 from sordino.core.arrays import Array
 
-# Steps taken one by one before the window, then blocks of this share of the steps that are left.
-_SINGLE, _GROWTH = 24, 0.06
+# Steps taken one by one before the window, then blocks of this share of the steps that are left, or more where there
+# would be more blocks.
+_SINGLE, _GROWTH, _BLOCKS = 24, 0.06, 250
 _DISTANCES, _CELLS, _COUNTS = 240, 4096, 20
 # Probabilities that a block may lose at each end, and what is too rare to be given finer cells.
 _CUT, _RARE = 1e-16, 1e-14
@@ -83,8 +84,9 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> t
 
 def _blocks(log: float, window: int, horizon: int) -> list[_Block]:
     blocks, left = [], window
+    growth = max(_GROWTH, math.log(horizon / (window + _SINGLE)) / _BLOCKS) if horizon > window else _GROWTH
     while left < horizon:
-        length = 1 if left < window + _SINGLE else min(max(2, round(_GROWTH * left)), horizon - left)
+        length = 1 if left < window + _SINGLE else min(max(2, round(growth * left)), horizon - left)
         volume = float(length) if log == 0.0 else math.expm1(2 * log * length) / math.expm1(2 * log)
         blocks.append(_Block(length, left, min(1.0, math.exp(log * length) * (1 + _SLACK)), volume * (1 - _SLACK)))
         left += length

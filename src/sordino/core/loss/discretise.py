@@ -346,14 +346,12 @@ def _shares(
 
 def _split(atoms: Atoms, spacing: float, first: int, last: int) -> tuple[Array, tuple[Array, Array]]:
     """Atoms on the grid as point masses; atoms off it as bin shares (see `dots`)."""
-    points, left, right = np.zeros(last - first + 1), np.zeros(last - first), np.zeros(last - first)
-    position = np.clip(atoms.losses / spacing - first, 0, last - first)
+    cells = last - first
+    position = np.clip(atoms.losses / spacing - first, 0, cells)
     nearest = np.rint(position).astype(int)
     on_grid = np.abs(position - nearest) <= _ON_GRID
-    np.add.at(points, nearest[on_grid], atoms.masses[on_grid])
-    index = np.floor(position[~on_grid]).astype(int)
-    from_left = (position[~on_grid] - index) * spacing
-    share = (np.exp(-from_left) - math.exp(-spacing)) / -math.expm1(-spacing)
-    np.add.at(left, index, atoms.masses[~on_grid] * share)
-    np.add.at(right, index, atoms.masses[~on_grid] * (1 - share))
-    return points, (left, right)
+    points = np.bincount(nearest[on_grid], atoms.masses[on_grid], cells + 1)
+    off, masses = position[~on_grid], atoms.masses[~on_grid]
+    index = np.floor(off).astype(int)
+    share = (np.exp((index - off) * spacing) - math.exp(-spacing)) / -math.expm1(-spacing)
+    return points, (np.bincount(index, masses * share, cells), np.bincount(index, masses * (1 - share), cells))

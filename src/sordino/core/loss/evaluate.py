@@ -368,16 +368,18 @@ def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
 def _rare_jumps(factors: Factors, delta: float, width: float, low: float, high: float) -> tuple[float, float]:
     """Ends where jumps too rare to matter outweigh the bulk at every tilt: they count as infinite, a share of delta.
 
-    One use shows no more than all of them, so its own lower end is one of theirs. That depends on both sides of each
+    One use shows no more than all of them, so the lower end of the widest one is one of theirs. That depends on both sides of each
     pair being probabilities, which listed laws need not be: the mean of e^-L of a loss L may exceed 1 there.
     """
     uses = sum(count for _, count in factors)
     tail = max(delta * _JUMP_SHARE / uses, 1e-320)
-    near = Cumulant.of(factors, far=True).within([pair.extent(tail) for pair, _ in factors])
+    extents = [pair.extent(tail) for pair, _ in factors]
+    near = Cumulant.of(factors, far=True).within(extents)
     request = Request(Side.UPPER, near.tilt_for_delta(delta), _START, tail)
     high = min(high, curve(factors, request, near).epsilon(delta))
     if uses > 1 and math.isfinite(high) and not any(pair.listed for pair, _ in factors):
-        low = max(low, *(_epsilon(((pair, 1),), delta, width).low for pair, _ in factors))
+        widest, _ = factors[int(np.argmax(extents))]
+        low = max(low, _epsilon(((widest, 1),), delta, width).low)
     return low, high
 
 

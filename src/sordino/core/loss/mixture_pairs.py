@@ -374,7 +374,7 @@ class MixturePair(Pair):
         return cls(tuple(data["weights"]), tuple(map(read_factors, data["components"])))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _sketch(pair: MixturePair, tail: float) -> tuple[Array, Array]:
     scales = [Cumulant.of(factors).scales(0.0) for factors in pair.components]
     widths = [

@@ -20,6 +20,7 @@ from sordino.core.spec.problem import RUNS
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval
 
 STRATEGIES = TaggedUnion()
+_MOST_PRODUCTS = 10**10  # of a banded inverse root, whose column takes a product for each step and band: some seconds
 MOST_STEPS = 2048  # of a matrix mechanism whose matrix is written out: its Gram matrix is held in memory
 _SMALLEST = 1e-90  # an entry other than 0; one over it is the largest
 
@@ -113,6 +114,11 @@ class BandedInverseRootStrategy(Strategy):
         kept = min(self.bands, steps)
         rest = np.cumprod(np.concatenate([[0.5], 1 - 1.5 / np.arange(2, max(kept, 2))]))[: kept - 1]
         return np.asarray(signal.lfilter([1.0], np.concatenate([[1.0], -rest]), np.eye(1, steps)[0]))
+
+    def misfits(self, steps: int) -> Iterator[Contradiction]:
+        most = _MOST_PRODUCTS // steps
+        if min(self.bands, steps) > most:
+            yield Contradiction("bands", f"to be at most {most} for {steps} steps", self.bands, "take fewer bands")
 
 
 @STRATEGIES.register("tree")
