@@ -29,7 +29,7 @@ def test_open_answers_with_the_balance_and_has_no_default_for_any_term(capsys, t
         missing = TERMS[:place] + TERMS[place + 2 :]
         assert TERMS[place] in refusal(capsys, "ledger", "open", path, *missing)
     assert "relation" in refusal(capsys, "ledger", "open", path, *TERMS[:3], "friends", *TERMS[4:])
-    assert "epsilon 12, delta 1e-05" in shown(capsys, "ledger", "open", path, *TERMS)
+    assert "epsilon 12 at delta 1e-05" in shown(capsys, "ledger", "open", path, *TERMS)
     assert "opened once" in refusal(capsys, "ledger", "open", path, *TERMS)
     other = ("ledger", "open", tmp_path / "other", *TERMS, "--reserve", "0.5")
     found = answer(capsys, *other)
@@ -43,6 +43,10 @@ def test_show_lists_the_releases_and_what_still_fits(capsys, spent):
     assert "shifted.full" in out or "composition" in out
     left = show_down(found["largest_release"]["epsilon"])
     assert f"\nleft: one more release of up to epsilon {left} (at delta {found['budget']['delta']:g})\n" in out
+    assert all(
+        " at delta 1e-05" in line for line in out.split("\n") if line.startswith(("budget", "spent", "stop now"))
+    )
+    assert "epsilon alone at delta 1e-05" in out
     assert [entry["sequence"] for entry in found["entries"]] == [1]
     assert 0 < found["entries"][0]["epsilon"] <= found["spent_epsilon"] <= 12
 

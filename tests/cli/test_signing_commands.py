@@ -104,7 +104,7 @@ def test_fit_reads_the_key_before_anything_is_spent_and_signs_what_it_writes(tmp
     assert answer(capsys, "sign", "verify", tmp_path / "release", "--key", made["fingerprint"])["about"] == "release"
     (entry,) = ledger.entries()
     assert entry.release == hashlib.sha256((tmp_path / "release" / "release.json").read_bytes()).hexdigest()
-    # The name stands in what may leave of a ledger, and older fingerprints of rows are kept beside it.
+    # The name stands in what may be published of a ledger, and older fingerprints of rows are kept beside it.
     assert ledger.export()["entries"][0]["release"] == entry.release
 
 

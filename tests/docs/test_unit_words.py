@@ -88,7 +88,7 @@ def test_the_page_of_a_release_with_a_unit_says_unit(tmp_path):
     page = private_page([open_subject(written(tmp_path, "clinic", sums_of_units()))])
     certificate = page.split('id="r1-certificate"')[1].split("</section>")[0]
     assert "<dt>unit</dt><dd>one unit: all records with one value of &#39;patient&#39;" in certificate
-    assert "something about one unit in this dataset" in certificate
+    assert "tries to learn about one unit" in certificate
     assert "every other unit" in certificate
     assert "It protects one unit" in certificate
     assert "person" not in certificate
@@ -104,7 +104,7 @@ def test_the_page_says_what_a_group_of_records_gives_away(tmp_path):
     grouped = replace(release, schema=replace(release.schema, unit=DeclaredUnit(most_records=5)))
     page = private_page([open_subject(written(tmp_path, "clinic", grouped))])
     assert "<dt>unit</dt><dd>one record</dd>" in page
-    assert "something about one record in this dataset" in page
+    assert "tries to learn about one record" in page
     assert "person" not in page.split('id="r1-certificate"')[1].split("</section>")[0]
     assert "Up to 5 records are declared to belong together: for 5 of them epsilon is" in page
     document = json.loads((tmp_path / "clinic" / "release.json").read_text())

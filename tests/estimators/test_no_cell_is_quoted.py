@@ -304,7 +304,7 @@ def test_what_is_seen_in_private_rows_is_marked(ledger):
     """A refusal by rows, and the warning where rows do not stop it."""
     bad = GOOD.copy()
     bad[3, 1] = np.nan
-    with pytest.raises(SordinoError, match=r"NON-PRIVATE.*debited before a row was read \(entry 1\)"):
+    with pytest.raises(SordinoError, match=r"NON-PRIVATE.*debited before anything was computed .* \(entry 1\)"):
         linear("refuse", ledger=ledger).fit(bad, Y)
     with pytest.raises(SordinoError, match="NON-PRIVATE"):
         linear("refuse").fit(bad, Y)

@@ -80,7 +80,7 @@ def test_rows_are_read_after_the_debit_and_never_when_the_ledger_refuses(rows, t
     bad[7, 1] = np.nan
     generous = Ledger.open(tmp_path / "other", "clinic", "replace-one", 5.0, 1e-6)
     refusing = ArrayBounds(-1, 1, target=(-1, 1), missing="refuse")
-    with pytest.raises(ValueError, match=r"NaN.* NON-PRIVATE: .* debited before a row was read \(entry 1\)"):
+    with pytest.raises(ValueError, match=r"NaN.* NON-PRIVATE: .* debited before anything was computed .* \(entry 1\)"):
         PrivateLinearRegression(schema=refusing, ledger=generous, **BUDGET).fit(bad, y)
     assert generous.balance().releases == 1
     fitted = PrivateLinearRegression(schema=BOUNDS, ledger=generous, **BUDGET).fit(X, y)

@@ -34,7 +34,7 @@ def test_a_summary_says_the_same_in_text_csv_latex_and_html():
     assert found.to_html().count("<tr>") == len(found.facts) + 2 * (len(found.lines) + 1)
     assert found.to_latex().count(r"\toprule") == 2
     assert r"ward=surgery * & " in found.to_latex()
-    # A seeded fit says in every form that it may not leave.
+    # A seeded fit says in every form that it may not be published.
     seeded = summary_of(coefficients("logistic", private=False))
     assert all("NON-PRIVATE" in seeded.shown.to(form) for form in ("text", "csv", "latex", "html"))
     assert "NON-PRIVATE" not in found.to_csv()

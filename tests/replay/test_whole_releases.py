@@ -96,7 +96,7 @@ def test_rows_are_read_after_the_debit(verb, ledger, monkeypatch):
     """The second time the ledger refuses, and nobody hears of the cells that cannot be read."""
     wrong = rows(RECORDS) | {"age": np.array(["?"] * RECORDS)}
     monkeypatch.setitem(globals(), "rows", lambda _: wrong)
-    with pytest.raises(InputError, match="The ledger was debited before a row was read"):
+    with pytest.raises(InputError, match="The ledger was debited before anything was computed"):
         verb(RECORDS, ledger=ledger, random_state=1)
     assert len(ledger.entries()) == 1
     with pytest.raises(LedgerRefusal):

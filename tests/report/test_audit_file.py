@@ -13,7 +13,7 @@ from sordino.cli.audit import described
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import read_schema
-from sordino.report.page import write_report
+from sordino.report.page import private_page, write_report
 from sordino.report.subject import open_subject, read_audit, reads_rows
 from tests.report.example_releases import EXAMPLES, last_iterate, written
 
@@ -48,6 +48,18 @@ def test_both_sides_are_on_the_page_and_agree(folder, answer, tmp_path):
         assert words in text
     # Nothing that a person reads calls it audited; the class of a line in a figure is not read.
     assert "audited" not in re.sub(r"<style.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL)
+
+
+def test_a_replay_beside_the_lower_bound_is_on_the_page(folder, answer, tmp_path):
+    """An exact audit runs no code, and the same file may say what a replay of the code found."""
+    path = tmp_path / "audit.json"
+    for kind, shown in (("consistent", True), ("inconclusive", True), ("invented", False), (None, False)):
+        found = {"implementation": {"verdict": {"kind": kind, "evidence": "on 9 pairs <of> neighbours."}}}
+        path.write_text(json.dumps(answer["document"] | (found if kind else {})))
+        text = private_page([open_subject(folder, path)])
+        words = f"A separate replay of the installed code: <strong>{kind}</strong>: on 9 pairs &lt;of&gt; neighbours."
+        assert (words in text) is shown
+        assert "No code was run for this." in text
 
 
 def test_what_was_examined_is_read_back_and_a_stored_verdict_is_not_believed(answer, tmp_path):

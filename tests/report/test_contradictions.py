@@ -140,7 +140,7 @@ def test_a_contradiction_is_no_and_code_2_without_a_ledger_and_has_no_dossier(fi
     (answer,) = json.loads(streams.out)["releases"]
     assert answer["may_leave"] is False
     assert answer["discrepancies"]
-    assert "must not leave" in streams.err
+    assert "must not be published" in streams.err
     assert not out.exists()
     page = non_private_path(out).read_text()
     assert '<p class="word">No</p>' in page

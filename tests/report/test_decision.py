@@ -5,14 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from sordino.accounting.evaluate import for_group
+from sordino.core.gaussian import show_up
 from sordino.core.guarantee import GaussianDP, RenyiDP
 from sordino.data import Category, Date, Feature, Number, Ordered, Schema, Target
 from sordino.data.columns.category import Boolean
+from sordino.data.units import DeclaredUnit
 from sordino.ledger import Ledger
 from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
 from sordino.report.page import private_page
 from sordino.report.subject import Account, open_subject
-from tests.report.example_releases import charged, coefficients, gaussians, last_iterate, written
+from tests.report.example_releases import charged, coefficients, columns, gaussians, last_iterate, written
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -35,7 +38,9 @@ def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book
     assert "at most 1.009" in found["epsilon"]
     assert "10⁻⁵" in found["epsilon"]
     assert found["charged"] == "entry 1 of clinic | compared with the ledger"
-    assert re.search(r"a release of epsilon [\d.]+ \| budget 3, spent [\d.]+", found["budget left"])
+    assert re.search(
+        r"a release of epsilon [\d.]+ \| budget 3, spent [\d.]+; all three at delta 10⁻⁵", found["budget left"]
+    )
     assert found["made"].startswith(entry.time[:10])
     assert found["weakest evidence"].split(" |")[0] == subject.bound.evidence.word
     assert "Sordino" in found["versions"]
@@ -43,7 +48,7 @@ def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book
     strip = page.split('class="decision yes"')[1].split("</section>")[0]
     for fact in decide(subject).facts:
         assert fact.name in strip
-    assert strip.index("May it leave?") < strip.index("Signature")
+    assert strip.index("May it be published?") < strip.index("Signature")
     assert page.count("about other kinds of runs, relations or views") == 1
     assert "do not apply, and why" not in page
     # The strip is the first thing after the name.
@@ -118,7 +123,22 @@ def test_declared_bounds_and_categories_are_shown(tmp_path):
         assert words in page
     assert "Density of" not in page
     assert re.search(r"95 % intervals of this method contained the truth \d+ to \d+ % of the time", page)
-    assert learned(subject.release).startswith("logistic regression of readmitted from age")
+    assert learned(subject.release) == "logistic regression of readmitted from age, days, smoker, ward"
+    listed = subject.release.schema
+    more = tuple(Feature(f"c{place}", Boolean()) for place in range(3))
+    for count, words in ((1, "ward, c0"), (3, "ward, and 3 more")):
+        wider = replace(subject.release, schema=replace(listed, features=(*listed.features, *more[:count])))
+        assert learned(wider).endswith(words)
+
+
+def test_records_that_belong_together_are_asked_about_with_their_epsilon(tmp_path):
+    """One record has epsilon 1.009; for five that change together the certificate says what the box asks about."""
+    schema = columns(("age",), last_iterate().spec.n, unit=DeclaredUnit(most_records=5))
+    subject = open_subject(written(tmp_path, "one", last_iterate(schema=schema)))
+    group = for_group(subject.bound, subject.release.spec, 5).epsilon(subject.release.delta)
+    asked = f"belong together; for 5 of them epsilon is at most {show_up(group)}. Is that acceptable?"
+    assert any(asked in question for question in decide(subject).look_at)
+    assert not any("Does each person have only one?" in question for question in decide(subject).look_at)
 
 
 def test_no_finite_epsilon_is_asked_about(tmp_path):

@@ -106,7 +106,7 @@ def test_page_and_machine_say_the_same_and_nothing_is_fetched(made, answers):
     plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
     for one in answers.values():
         assert one["question"] in plain
-    assert "May it leave? Yes" in plain
+    assert "May it be published? Yes" in plain
     assert "claims no conformance with any standard" in plain
     assert not re.findall(r"(?:src|href)=[\"'](?!#|report\.html|[a-z]+\.json)", text)
 
@@ -229,6 +229,9 @@ def test_without_a_key_ledger_and_statements_it_says_what_is_missing(made, tmp_p
     assert main(["sign", "dossier", str(bare), "--out", str(tmp_path / "d"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["signer"], answer["open"]) == (None, ["security", "collection"])
+    assert main(["sign", "dossier", str(bare), "--out", str(tmp_path / "again")]) == 0
+    missing = "purpose, collection, access, contact"
+    assert f"open      security, collection: give {missing} in --statements" in capsys.readouterr().out
     page = (tmp_path / "d" / "index.html").read_text()
     assert "Not signed." in page
     assert "This is what the folder claims" in page

@@ -19,6 +19,7 @@ from sordino.ledger.release.folder import release_digest
 from sordino.ledger.signed_folder import sign_folder
 from sordino.ledger.signing_keys import new_key
 from sordino.report.decision import decide
+from sordino.report.page import non_private_page
 from sordino.report.subject import Account, open_subject
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_json
@@ -63,6 +64,18 @@ LONG = ("dp-vi", "dp-sep", "robust bounded-influence", "classes bounded-influenc
 EVERY = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * any(one in name for one in LONG)) for name in KINDS]
 )
+
+
+def test_a_model_of_the_callers_is_called_a_custom_model(folders):
+    """The stored kind and query have an older word, which no reader sees."""
+    subject = open_subject(folders / "custom loss")
+    assert subject.release.kind.startswith("own-model/")
+    page = non_private_page([subject])
+    read = page.split("Description of the run (SPEC.json)")[0]
+    assert "gradients of the objective of a custom model" in read
+    assert "Release of kind custom-model/" in read
+    assert "own model" not in read
+    assert "own-model" not in read
 
 
 @EVERY
@@ -160,7 +173,9 @@ def test_an_unsigned_folder_that_no_ledger_names_says_what_is_not_verified(folde
     said = "results, settings and cautions are not verified"
     assert any(said in words for words in decide(open_subject(folder)).look_at)
     assert main(["report", str(folder), "--out", str(tmp_path / "report.html")]) == 0
-    assert said in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "report.html: may be published; the charge was not compared with a ledger (--ledger)" in printed
     assert said in (tmp_path / "report.html").read_text()
     sign_folder(folder, "release", new_key(tmp_path / "key"))
     assert not any("not verified" in words for words in decide(open_subject(folder)).look_at)

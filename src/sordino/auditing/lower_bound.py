@@ -75,8 +75,8 @@ class Examined(StrEnum):
     RUN = (
         "run",
         "attack on a run by this code",
-        "The attack tested the run described above, by the installed code. It did not test the run that made a "
-        "release, nor other parts of the program.",
+        "The attack tested the run described above, by the installed code. It tested no other run and no other part "
+        "of the program.",
     )
 
 

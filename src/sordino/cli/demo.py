@@ -85,7 +85,7 @@ def demo(
         made = {"folder": str(folder), "releases": done, "ledger": balance.to_dict(), "report": pages}
         typer.echo(json_text(made))
     if written.private is not None:
-        say(f"Report, may leave: {written.private}")
+        say(f"Report, may be published: {written.private}")
     if written.non_private is not None:
         say(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
     say("Open it in a browser; it works offline. Next, your own table: sordino schema new YOUR.csv --target COLUMN")

@@ -37,8 +37,9 @@ def check(
     """Compare the predictions of a release with rows, band by band.
 
     Classes: the observed share minus the predicted one. Numbers and counts: the mean residual in predicted standard
-    deviations. On private rows this is one noised sum, charged before a row is read, under the relation of the
-    release. On public rows it is exact. Predictions are those at the posterior's mean coefficients.
+    deviations. On private rows this is one noised sum, charged under the relation of the release before anything is
+    computed from the rows' values. On public rows it is exact. Predictions are those at the posterior's mean
+    coefficients.
     """
     if out is not None:
         shared.check_out(out)
@@ -74,8 +75,9 @@ def compare(
 ) -> None:
     """Compare released models by their loss on private rows.
 
-    All losses together are one noised sum, charged before a row is read, under the relation of the releases.
-    Differences from the first model have an interval about the table itself, and one for records like these.
+    All losses together are one noised sum, charged under the relation of the releases before anything is computed
+    from the rows' values. Differences from the first model have an interval about the table itself, and one for
+    records like these.
     """
     shared.check_out(out)
     if len({str(one) for one in releases}) < len(releases):
@@ -114,8 +116,8 @@ def choose(
 
     Each trial draws a candidate, fits it with noise and scores it with fresh noise. The number of trials is random and
     secret, and only the best trial is released. So the whole choice costs little more than one trial: one charge,
-    before a row is read. Trials get less of the budget than a single fit would. Intervals ignore the choice. The
-    running time reveals something about the number of trials: keep it to yourself.
+    before anything is computed from the rows' values. Trials get less of the budget than a single fit would. Intervals
+    ignore the choice. The running time reveals something about the number of trials: keep it to yourself.
     """
     shared.check_out(out)
     if not candidate and not effect_scale:

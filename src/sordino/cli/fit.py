@@ -64,7 +64,7 @@ def fit(
     as_json: shared.AsJson = False,
     settings: Any = None,
 ) -> None:
-    """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
+    """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may be published.
 
     What is public is checked before the ledger is debited: header, types and, under replace-one, how many records or
     units there are. Cells are read after the debit, and one that the schema refuses stops the fit then: run `sordino

@@ -55,7 +55,8 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
     balance, entries = ledger.balance(), ledger.entries()
     shown = ("sequence", "time", "theorem", "epsilon")
     listed = [{name: value for name, value in entry.to_dict().items() if name in shown} for entry in entries]
-    answer(as_json, balance.to_dict() | {"entries": listed}, *_balance_lines(balance), *_entry_lines(entries))
+    lines = (*_balance_lines(balance), *_entry_lines(entries, balance.budget.delta))
+    answer(as_json, balance.to_dict() | {"entries": listed}, *lines)
 
 
 @command("verify", "Recompute every entry from its spec.", "sordino ledger verify clinic.ledger")
@@ -74,35 +75,35 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
         raise InputError("An entry was not charged in full, or cannot be checked. See the findings.")
 
 
-@command("export", "Write what may leave as JSON.", "sordino ledger export clinic.ledger --out spent.json")
+@command("export", "Write what may be published as JSON.", "sordino ledger export clinic.ledger --out spent.json")
 def export(
     path: LedgerPath,
     output: OutFile = None,
     as_json: Annotated[bool, Option("--json", help="The answer is JSON either way.")] = False,
 ) -> None:
-    """Write everything that may leave as JSON: budget, filter, balance and entries; no key and no fingerprints."""
+    """Write what may be published as JSON: budget, filter, balance and entries; no key and no fingerprints."""
     del as_json
     exported = json_text(library.Ledger.at(path).export())
     typer.echo(exported) if output is None else write_text(output, exported + "\n")
 
 
 def _balance_lines(balance: "Balance") -> tuple[str, ...]:
-    budget = balance.budget
-    left = f"one more release of up to epsilon {show_down(balance.largest_epsilon)} (at delta {budget.delta:g})"
+    budget, at = balance.budget, f" at delta {balance.budget.delta:g}"
+    left = f"one more release of up to epsilon {show_down(balance.largest_epsilon)} ({at.strip()})"
     return (
         f"{budget.dataset}: relation {budget.relation}",
         f"unit      {budget.unit_words}",
-        f"budget    epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.reserve:g} of it for failures)",
-        f"spent     epsilon {show_up(balance.spent_epsilon)} in {balance.releases} release(s)",
-        f"so far    epsilon {show_up(balance.odometer_epsilon)}, valid whenever you decide to stop",
-        f"failures  {show_up(balance.spent_failure)} of {show_down(budget.failure_delta)} "
-        f"({show_down(balance.failure_left)} left)",
+        f"budget    epsilon {budget.epsilon:g}{at}",
+        f"spent     epsilon {show_up(balance.spent_epsilon)}{at}, in {balance.releases} release(s)",
+        f"stop now  epsilon {show_up(balance.odometer_epsilon)}{at}, valid whenever you decide to stop",
+        f"failures  {show_up(balance.spent_failure)} spent of the {show_down(budget.failure_delta)} of delta kept for "
+        f"releases that can fail outright ({show_down(balance.failure_left)} left)",
         f"left: {left}" if balance.largest_mu else "left: nothing; no further release fits",
     )
 
 
-def _entry_lines(entries: "tuple[Entry, ...]") -> list[str]:
-    header = ("entry", "time (UTC)", "theorem", "unit", "epsilon alone")
+def _entry_lines(entries: "tuple[Entry, ...]", delta: float) -> list[str]:
+    header = ("entry", "time (UTC)", "theorem", "unit", f"epsilon alone at delta {delta:g}")
     rows = []
     for entry in entries:
         time, unit = entry.time[:16].replace("T", " "), column_of(entry.spec.unit) or "record"

@@ -164,7 +164,7 @@ def report(
 ) -> None:
     """Write one self-contained page that opens offline in any browser.
 
-    Anything that must not leave goes to a second, watermarked page beside it. Certificates are recomputed from the
+    What must not be published goes to a second, watermarked page beside it. Certificates are recomputed from the
     folders. The page says No, and the command exits with code 2, if anything contradicts a release: a different
     certificate or plan, a changed file, an invalid signature, an audit above the certificate or, with --ledger, a
     charge that differs.
@@ -195,10 +195,11 @@ def report(
         for subject in subjects
     ]
     pages = {"private": shared.optional_text(written.private), "non_private": shared.optional_text(written.non_private)}
-    said = {written.private: "may leave", written.non_private: "NON-PRIVATE, must not leave"}
+    compared = "" if ledger is not None else "; the charge was not compared with a ledger (--ledger)"
+    said = {written.private: f"may be published{compared}", written.non_private: "NON-PRIVATE, must not be published"}
     lines = [f"{page}: {words}" for page, words in said.items() if page is not None]
     lines += [f"{subject.name}: {subject.unverified}" for subject in subjects if subject.unverified]
     shared.answer(as_json, pages | {"releases": listed}, *lines)
     for subject in subjects:
         if subject.discrepancies:
-            raise InputError(f"{subject.name} must not leave: {subject.discrepancy}")
+            raise InputError(f"{subject.name} must not be published: {subject.discrepancy}")

@@ -105,7 +105,7 @@ def sign_release(
 
     Writes manifest.json (name, size and SHA-256 of every file) and signature.json into the folder. If you later add
     or change a file, such as an audit, `sordino sign verify` refuses the folder until you sign it again. You can
-    sign a seeded release too: a signature says who signed, not that the release may leave.
+    sign a seeded release too: a signature says who signed, not that the release may be published.
     """
     signer = signing_key(key_file, passphrase_file)
     library.stored_at(release)  # a folder that is no whole release is not worth a signature
@@ -140,7 +140,7 @@ def dossier(
     Sordino recomputes the certificate and the ledger's entry, audits the description, and replays the code on
     tables drawn from the schema; no private row is read. --statements is a JSON object of texts: purpose,
     collection, access and contact; missing ones stay open, with room to write. The command refuses, with code 2, if
-    the release must not leave or a check contradicts it. `sordino sign verify` checks the folder offline. Any
+    the release must not be published or a check contradicts it. `sordino sign verify` checks the folder offline. Any
     browser prints its page.
     """
     check_out(out)
@@ -152,13 +152,14 @@ def dossier(
         answers = library.write_dossier(release, out, **checked, begin=begin)
     waiting, page = [one.ident for one in answers if one.open], out / "index.html"
     signed = None if signer is None else signer.fingerprint
+    missing = ", ".join(name for name in library.STATEMENTS if name not in (said or {}))
     answer(
         as_json,
         {"dossier": str(out), "page": str(page), "signer": signed, "questions": len(answers), "open": waiting},
         f"dossier   {out}, page {page}",
         f"signed    {'NOT: give --key' if signed is None else f'by {signed}'}",
         f"answered  {len(answers) - len(waiting)} of {len(answers)} questions",
-        *([f"open      {', '.join(waiting)}: give --statements, or write on the page"] if waiting else []),
+        *([f"open      {', '.join(waiting)}: give {missing} in --statements, or write on the page"] if waiting else []),
     )
 
 

@@ -156,7 +156,7 @@ class Walk:
         release = self.answers["release"]
         self._run("show", release)
         self._run("report", release, "--ledger", str(self.ledger), "--out", f"{self.stem}.html")
-        typer.echo(f"Done: {_shown(release)} and {_shown(f'{self.stem}.html')} may leave, and nothing else.")
+        typer.echo(f"Done: {_shown(release)} and {_shown(f'{self.stem}.html')} may be published, and nothing else.")
 
     def dossier(self) -> None:
         """A folder that answers a reviewer, signed by a key that is made here where there is none."""

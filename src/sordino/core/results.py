@@ -62,7 +62,7 @@ class Result(ABC):
         return pandas.DataFrame(dict(self.shown.columns))
 
     def to_csv(self) -> str:
-        """All digits, one line for each row; of the title only that it may not leave is kept, as a column."""
+        """All digits, one line for each row; of the title only that it may not be published is kept, as a column."""
         table = self.shown
         rows = len(next(iter(table.columns.values()), ()))
         mark = {NON_PRIVATE: ["made with a seed"] * rows} if NON_PRIVATE in table.title else {}

@@ -81,7 +81,8 @@ def replay_release(
         checks={
             "cells": f"invalid cells and their replacement: {odd}",
             "keys": "that every source has a secret key of its own",
-            "debit": "that a ledger is asked to debit this run before a row is read; the ledger itself is not tested",
+            "debit": "that a ledger is asked to debit this run before anything is computed from the rows' values; "
+            "the ledger itself is not tested",
         },
         faults=faults,
     )

@@ -60,7 +60,7 @@ class Check(Result):
         bands: by what is predicted.
         about: what is predicted, and what being off means.
         level: of the intervals.
-        release: what was charged and may leave; None for public rows.
+        release: what was charged and may be published; None for public rows.
     """
 
     bands: tuple[Band, ...]
@@ -96,10 +96,10 @@ def check(
         public: whether these rows are public; then the answer is exact, and nothing is charged.
         epsilon: for private rows, the budget of the check.
         delta: for private rows, the chance with which the guarantee may fail.
-        ledger: for private rows, a `Ledger` or its path; debited before a row is read.
+        ledger: for private rows, a `Ledger` or its path; debited before anything is computed from the rows' values.
         bands: how many.
         level: of the intervals.
-        random_state: None for secure randomness; a whole number for a check that can be repeated and may not leave.
+        random_state: None for secure randomness; a whole number for a check that can be repeated and not be published.
 
     Returns:
         A `Check`.
@@ -232,7 +232,7 @@ class Comparison(Result):
     Attributes:
         models: one for each release, in the order given.
         level: of the intervals.
-        release: what was charged and may leave.
+        release: what was charged and may be published.
     """
 
     models: tuple[Compared, ...]
@@ -264,9 +264,9 @@ def compare(
         data: rows with their targets, as `fit` took them.
         epsilon: the budget of the comparison.
         delta: the chance with which the guarantee may fail.
-        ledger: a `Ledger` or its path; debited before a row is read.
+        ledger: a `Ledger` or its path; debited before anything is computed from the rows' values.
         level: of the intervals.
-        random_state: None for secure randomness; a whole number for one that can be repeated and may not leave.
+        random_state: None for secure randomness; a whole number for one that can be repeated and may not be published.
 
     Returns:
         A `Comparison`.

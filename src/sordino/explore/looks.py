@@ -52,7 +52,7 @@ class Look(Result):
     """A finished look.
 
     Attributes:
-        release: what may leave; `write_release` stores it.
+        release: what may be published; `write_release` stores it.
         answers: for each question its text and its rows, each a number with an interval.
     """
 
@@ -144,7 +144,7 @@ def look(
         relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
         schema: a `Schema` or the path of one; may be left out where only bounds are asked for.
         records: the number of records, where there is no schema.
-        ledger: a `Ledger` or its path; debited before a row is read, or refused.
+        ledger: a `Ledger` or its path; debited before anything is computed from the rows' values, or refused.
         level: of the intervals.
         random_state: None for secure randomness; a whole number for a look that can be repeated, whose release is
             marked NON-PRIVATE.

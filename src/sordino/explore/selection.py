@@ -158,8 +158,8 @@ def choose(
         delta: the chance with which the guarantee may fail.
         relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
         trials: how many are expected; by default eight for each candidate.
-        ledger: a `Ledger` or its path; debited before a row is read.
-        random_state: None for secure randomness; a whole number for a choice that can be repeated and may not leave.
+        ledger: a `Ledger` or its path; debited before anything is computed from the rows' values.
+        random_state: None for secure randomness; a whole number for a choice that can be repeated and not be published.
 
     Returns:
         A `Choice`: the name, the noised loss, and a release that `show`, `predict` and the report read like any other.

@@ -231,6 +231,6 @@ def _seen(entry: Entry | None) -> str:
     if entry is None:
         return marked
     return (
-        f"{marked} The ledger was debited before a row was read (entry {entry.sequence}), and stays so; "
-        "`sordino schema check` finds this without a debit."
+        f"{marked} The ledger was debited before anything was computed from the rows' values (entry "
+        f"{entry.sequence}), and stays so; `sordino schema check` finds this without a debit."
     )

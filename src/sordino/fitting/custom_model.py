@@ -52,7 +52,7 @@ importlib.import_module("sordino.fitting.custom_training")
 
 @dataclass(frozen=True, eq=False)
 class CustomFit:
-    """A finished fit: what may leave, the model beside it, and the lower bound of the run where it had canaries."""
+    """A finished fit: what may be published, its model, and the lower bound of the run where it had canaries."""
 
     release: StoredRelease
     model: CustomModel

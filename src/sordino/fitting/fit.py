@@ -78,7 +78,7 @@ STAGES = ("planning", "certifying", "reading rows", "learning")
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A finished fit: the plan that ran, what the theorems say of it, and what may leave."""
+    """A finished fit: the plan that ran, what the theorems say of it, and what may be published."""
 
     plan: Plan
     explanation: Explanation

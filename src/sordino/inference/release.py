@@ -179,7 +179,7 @@ def parameters_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     remarks += (f"Each line is the mean of {len(table)} draws.",) if several else ()
     remarks += (f"No intervals are reported: {reason}.",) if reason is not None else ()
     more = f", {release.spec.relation.value}, for {release.protected.words}"
-    title = under_guarantee(f"Release of kind {release.kind}", release, more)
+    title = under_guarantee(f"Release of kind {release.kind_words}", release, more)
     words = f"{100.0 * level:g} % interval" if deviations is None or measured is None else measured
     return Summary(title, tuple(lines), level, words, "", False, release.cautions, remarks)
 

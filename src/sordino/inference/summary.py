@@ -317,7 +317,7 @@ _OPTIMISM = (
 
 
 def under_guarantee(what: str, release: StoredRelease, more: str = "") -> str:
-    """A title: what it is, its guarantee, and whether it may leave."""
+    """A title: what it is, its guarantee, and whether it may be published."""
     private = "" if release.private else " NON-PRIVATE: made with a seed."
     return f"{what}, epsilon {show_up(release.epsilon)} at delta {release.delta:g}{more}.{private}"
 

@@ -1,4 +1,4 @@
-"""The ledger of a dataset: opened once, debited before any row is read, never above its budget; and its balance."""
+"""The ledger of a dataset: opened once, debited before anything is computed from the rows' values, never overspent."""
 
 import re
 import warnings
@@ -73,10 +73,10 @@ class Balance:
     @property
     def sentence(self) -> str:
         budget = self.budget
-        spent = (
-            f"{show_up(self.spent_epsilon)} of epsilon {budget.epsilon:g} and {show_up(self.spent_failure)} of the "
-            f"delta {show_down(budget.failure_delta)} reserved for failures are spent"
-        )
+        spent = f"epsilon {show_up(self.spent_epsilon)} of {budget.epsilon:g} is spent (at delta {budget.delta:g})"
+        if self.spent_failure:
+            kept = show_down(budget.failure_delta)
+            spent += f", and {show_up(self.spent_failure)} of the {kept} of delta for releases that can fail outright"
         if self.largest_mu == 0:
             return f"{spent}; no further release fits"
         epsilon = show_down(self.largest_epsilon)
@@ -106,7 +106,7 @@ DEFAULT_TIMEOUT = 30.0
 class Ledger:
     """A privacy budget in a file, shared by every process that releases something about the dataset.
 
-    A debit is on the disk before the caller reads a row, so a crash can lose a result and never hide a spend. Debits
+    A debit is on the disk before the caller uses the rows, so a crash can lose a result and never hide a spend. Debits
     are made one after the other, under a lock on the file; one that would exceed the budget changes nothing and raises
     `LedgerRefusal`.
 
@@ -180,7 +180,7 @@ class Ledger:
         return self._standing()[0].rule
 
     def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
-        """Charge a release, before it reads a row.
+        """Charge a release, before anything is computed from the rows' values.
 
         Args:
             bound: the certified bound of the release, or all that are known: the one that leaves most of the budget is
@@ -218,12 +218,8 @@ class Ledger:
             page = _best(top.rule, state.total, pages)
             if page is None:
                 balance, wanted = Balance.of(top.budget, top.rule, state.total, state.releases), pages[0]
-                raise LedgerRefusal(
-                    f"The budget of {balance.budget.dataset!r} is too small for a release with epsilon "
-                    f"{show_up(wanted.epsilon)} at delta {balance.budget.delta:g} and failure "
-                    f"{show_up(wanted.charge.failure)}: {balance.sentence}.",
-                    balance,
-                )
+                asked = next(one for one in bounds if one.theorem == wanted.theorem)
+                raise LedgerRefusal(_too_small(balance, wanted, asked, spec.delta), balance)
             return book.append(open_log, top, state, page, run)
 
     def balance(self) -> Balance:
@@ -242,7 +238,7 @@ class Ledger:
         return verify(top.budget, top.rule, self.entries())
 
     def export(self) -> dict[str, object]:
-        """Everything that may leave, as JSON values: no key, no fingerprints."""
+        """What may be published, as JSON values: no key, no fingerprints."""
         with log.reading(self.path) as file:
             top, state = book.standing(file)
             listed = book.entries(file)
@@ -311,6 +307,16 @@ def _priced(top: book.Header, bounds: Sequence[Bound], spec: Spec, must: bool = 
     if must and not pages:
         raise refused[0]
     return pages
+
+
+def _too_small(balance: Balance, wanted: book.Page, asked: Bound, delta: float | None) -> str:
+    """Why a release is refused: what it has at its own delta, what it would cost, and what is left."""
+    own = "" if delta is None else f"epsilon {show_up(asked.guarantee.epsilon(delta))} at delta {delta:g}, charged as "
+    cost = f"{own}epsilon {show_up(wanted.epsilon)} at the ledger's delta {balance.budget.delta:g}"
+    if wanted.charge.failure:
+        left = show_down(balance.failure_left)
+        cost += f", and {show_up(wanted.charge.failure)} of delta because it can fail outright, where {left} is left"
+    return f"The budget of {balance.budget.dataset!r} is too small for this release ({cost}): {balance.sentence}."
 
 
 def _best(rule: PrivacyFilter, before: Charge, pages: Sequence[book.Page]) -> book.Page | None:

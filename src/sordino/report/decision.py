@@ -1,4 +1,4 @@
-"""What a signer needs before anything else: the facts, whether the release may leave and why, and epsilon in odds."""
+"""What a signer needs before anything else: the facts, whether the release may be published, and epsilon in odds."""
 
 import math
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from sordino.core import __version__
 from sordino.core.bound import Evidence, Relation, View, floating_point_line
 from sordino.core.gaussian import show_down, show_up, up
 from sordino.core.guarantee import Guarantee
-from sordino.core.spec import AnyUnit, ColumnUnit, Unit
+from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
@@ -16,7 +16,7 @@ from sordino.fitting.tasks import task_of
 from sordino.inference.summary import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import COEFFICIENTS, is_constant, measured_of
-from sordino.ledger.release.document import BY_SCHEMA
+from sordino.ledger.release.document import BY_SCHEMA, protection_of
 from sordino.report.charts import label
 from sordino.report.subject import Subject
 
@@ -63,7 +63,7 @@ def _reasons_to_leave(subject: Subject) -> tuple[str, ...]:
     if math.isfinite(subject.epsilon):
         found.append("Sordino recomputed the certificate from the description and confirms it.")
     if subject.balance is not None:
-        found.append("The ledger records its charge, made before a row was read.")
+        found.append("The ledger records its charge, made before anything was computed from the rows' values.")
     if subject.named_by_ledger:
         found.append("The ledger entry identifies exactly this release by its digest.")
     if release.schema is not None and release.preprocessing == BY_SCHEMA:
@@ -85,7 +85,13 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
         said.append(subject.unverified)
     if release.preprocessing != BY_SCHEMA:
         said.append("Rows came as arrays. Only the caller knows whether private rows shaped them.")
-    if not isinstance(release.spec.unit, ColumnUnit):
+    group = protection_of(release.spec, release.schema, subject.bound, release.delta).group
+    if group is not None:
+        said.append(
+            f"Up to {group.records} records are declared to belong together; for {group.records} of them epsilon is "
+            f"{group.bounded}. Is that acceptable?"
+        )
+    elif not isinstance(release.spec.unit, ColumnUnit):
         said.append("It protects one record. Does each person have only one?")
     if subject.bound is not None and _weakest(subject) in _ON_TRUST:
         said.append(f"It uses a constant that is {_weakest(subject)}. Who can vouch for it?")
@@ -107,8 +113,9 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
     yield _charged(subject)
     if balance is not None:
         left = show_down(balance.largest_epsilon)
-        spent = f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}; see Budget for the sum"
-        yield DecisionFact("budget left", f"a release of epsilon {left}", spent)
+        spent = f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}"
+        at = f"all three at delta {label(balance.budget.delta)}, see Budget for the sum"
+        yield DecisionFact("budget left", f"a release of epsilon {left}", f"{spent}; {at}")
     else:
         yield DecisionFact("budget left", "not known here", "no ledger was compared")
     if subject.bound is not None:
@@ -155,12 +162,19 @@ def learned(release: StoredRelease) -> str:
     if is_constant(release):
         return "a constant only"
     schema, found = release.schema, task_of(release.settings)
-    task = found.title if found else str(release.settings.get("task") or release.kind).replace("-", " ")
+    task = found.title if found else str(release.settings.get("task") or release.kind_words).replace("-", " ")
     if schema is None or schema.target is None:
         return f"{task}: {sum(values.size for values in release.arrays.values()):,} released numbers"
     names = [feature.name for feature in schema.features]
-    columns = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    # One more is named: its name takes no more room than the words for it.
+    columns = ", ".join(names if len(names) <= 5 else [*names[:4], f"and {len(names) - 4} more"])
     return f"{task} of {schema.target.name} from {columns}"
+
+
+def what_ran(spec: Spec) -> tuple[str, ...]:
+    """What ran, a line for each part; custom models are called so, whatever a stored query says."""
+    stored, shown = "gradients of the evidence bound, own model", "gradients of the objective of a custom model"
+    return tuple(line.replace(stored, shown) for line in spec.ran)
 
 
 def coverage(release: StoredRelease) -> str:

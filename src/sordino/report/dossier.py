@@ -46,24 +46,24 @@ def write_dossier(
 ) -> tuple[Answer, ...]:
     """Check a release in every way that reads no rows, and write a new folder that answers for it: the answers.
 
-    Refused where the release must not leave, where nothing is certified, where the stored certificate does not hold,
-    and where a check contradicts it: a dossier is what is handed over.
+    Refused where the release must not be published, where nothing is certified, where the stored certificate does not
+    hold, and where a check contradicts it: a dossier is what is handed over.
     """
     begin("certifying again")
     account = None if ledger is None else Account.of(ledger)
     subject = open_subject(release, audit, account)
     if subject.reasons_not_to_leave:
         reasons = "; ".join(subject.reasons_not_to_leave)
-        raise InputError(f"This release must not leave: {reasons}. {subject.discrepancy}")
+        raise InputError(f"This release must not be published: {reasons}. {subject.discrepancy}")
     if audit is not None and reads_rows(read_audit(audit), subject.release.spec):
-        raise InputError("This audit read private rows. It must stay with the auditor.")
+        raise InputError("This audit read private rows. It is for the auditor only.")
     checks = run_checks(release, subject, ledger, begin)
     begin("writing answers and report")
     bound = subject.bound
     if bound is None:
         raise InputError("No theorem covers this release, so there is no certificate to hand over.")
     # The page shows the lower bound of the checks, with a verdict of its own.
-    shown = replace(subject, audit=checks.lower)
+    shown = replace(subject, audit=checks.lower, replayed=None if checks.replayed is None else checks.replayed.verdict)
     case = Case(shown, bound, checks, source_digest(), statements or {}, "" if key is None else key.fingerprint)
     found = answers(case)
     answered = {

@@ -130,12 +130,12 @@ def _unit(case: Case) -> AnswerParts:
     return words, hidden.to_dict(), [_report("certificate", "the unit and its limits"), _file("release", "unit")]
 
 
-@_asked("relation", "Unit", "Which two tables must an observer be unable to distinguish?")
+@_asked("relation", "Unit", "Which two tables must an attacker be unable to distinguish?")
 def _relation(case: Case) -> AnswerParts:
     spec, hidden = case.release.spec, case.release.protected
     words = (
-        f"{spec.relation}: {decision.tables(spec.relation, hidden.unit)}. The observer sees "
-        f"{decision.SEEN[spec.view]}. The observer may know everything else."
+        f"{spec.relation}: {decision.tables(spec.relation, hidden.unit)}. The attacker sees "
+        f"{decision.SEEN[spec.view]}. The attacker may know everything else."
     )
     facts = {"relation": spec.relation.value, "view": spec.view.value}
     return [words], facts, [_report("certificate", "the certificate"), _file("release", "spec")]
@@ -173,7 +173,7 @@ def _delta(case: Case) -> AnswerParts:
     product = delta * schema.records
     large = "NOT far below 1: this allows as much harm as publishing one record in full"
     judged = "well below 1" if product <= 0.01 else large
-    words = [f"Delta times the {schema.records:,} declared {schema.counted} is {show_up(product)}, {judged}."]
+    words = [f"Delta times the {schema.records:,} declared {schema.counted} is at most {show_up(product)}, {judged}."]
     facts = {"delta": delta, "records": schema.records, "delta_times_records": product}
     return words, facts, [*links, _file("release", "declared records")]
 
@@ -228,8 +228,10 @@ def _composition(case: Case) -> AnswerParts:
         return ["Not known. No ledger was charged, so other releases are not counted."], {"ledger": None}, []
     entry, dataset = stated.get("entry"), stated.get("dataset")
     facts: dict[str, Any] = {"dataset": dataset, "entry": entry, "compared": False}
-    links = [_report("budget", "draws and budget")]
-    words = [f"The ledger of {dataset!r} charged it as entry {entry} before a row was read."]
+    links = [_report("budget", "budget")]
+    words = [
+        f"The ledger of {dataset!r} charged it as entry {entry} before anything was computed from the rows' values."
+    ]
     if subject.balance is None:
         return [*words, "This is what the folder claims; no ledger was given to compare it with."], facts, links
     facts |= {"compared": True, "releases": subject.balance.releases, "names_this_release": subject.named_by_ledger}
@@ -248,7 +250,9 @@ def _budget(case: Case) -> AnswerParts:
     balance = case.subject.balance
     if balance is None:
         return ["Not known: no ledger was given."], {"budget": None}, []
-    refused = f"{balance.sentence}. The ledger refuses a larger release before a row is read."
+    refused = (
+        f"{balance.sentence}. The ledger refuses a larger release before anything is computed from the rows' values."
+    )
     facts = {
         "epsilon": balance.budget.epsilon, "delta": balance.budget.delta, "spent": balance.spent_epsilon,
         "fits": balance.largest_epsilon,
@@ -260,7 +264,7 @@ def _budget(case: Case) -> AnswerParts:
 @_asked("mechanism", "Mechanism", "What was computed on the rows, and where is noise added?",
         "replay/test_estimators", "mutations/test_mutations")  # fmt: skip
 def _mechanism(case: Case) -> AnswerParts:
-    ran = list(case.release.spec.ran)
+    ran = list(decision.what_ran(case.release.spec))
     words = ["Everything computed from rows, in order. The release uses only these noised numbers.", *ran]
     return words, {"ran": ran}, [_report("certificate", "what ran"), _file("release", "spec")]
 
@@ -272,7 +276,7 @@ def _bounds(case: Case) -> AnswerParts:
     if schema is None:
         words = ["There is no schema. The bounds are those of the description, and rows came as arrays."]
         return words, {"columns": []}, [_report("assumptions", "constants")]
-    words = ["They were declared from public knowledge before a row was read."]
+    words = ["They were declared from public knowledge before any row was read."]
     if schema.charged:
         charged = ", ".join(schema.charged)
         words = [f"Bounds of {charged} come from a charged look at the data; the others were declared."]
@@ -305,7 +309,7 @@ def _bias(case: Case) -> AnswerParts:
     words = ["Values outside declared bounds are clipped to them, so effects outside the bounds are lost."]
     expected = settings.get(EXPECTED_ERROR)
     if isinstance(expected, float):
-        words.append(f"The expected prediction error was {expected:.0%} of that of the best constant.")
+        words.append(f"The expected prediction error was {100 * expected:.0f} % of that of the best constant.")
     if is_constant(case.release):
         words.append("Only a constant was learned, nothing about any column.")
     words += list(case.release.cautions)
@@ -366,8 +370,9 @@ def _channels(_case: Case) -> AnswerParts:
         "ledger/test_signing", "report/test_dossier")  # fmt: skip
 def _security(case: Case) -> AnswerParts:
     words = [
-        "manifest.json lists every file with its SHA-256 and is signed. `sordino sign verify` finds any file that was "
-        "changed, removed, added or renamed. Ask the signer for the fingerprint; do not take it from this folder."
+        "The file manifest.json lists each file of the dossier with its SHA-256, and is signed. `sordino sign verify` "
+        "finds any file that was changed, removed, added or renamed. Ask the signer for the fingerprint; do not take "
+        "it from this folder."
         if case.signer
         else "This dossier is NOT signed. Anyone who had it may have changed it."
     ]

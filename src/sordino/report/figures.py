@@ -40,7 +40,7 @@ _MOST_LINES = 5
 # A line that lost by far leaves the figure, so that the sandwich keeps its height.
 _TALLEST = 3.0
 FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
-STEPS = "Numbers: effect of the step shown. Others: yes versus no."
+STEPS = "Numbers: effect of the step shown. Yes/no columns: yes against no. Categories: against the first value."
 
 
 def estimates_figure(ident: str, points: Sequence[Estimate], axis: str) -> Markup | None:

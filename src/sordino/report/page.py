@@ -1,4 +1,4 @@
-"""From release folders to one self-contained HTML page, and a watermarked one for what must not leave."""
+"""From release folders to one self-contained HTML page, and a watermarked one for what must not be published."""
 
 import base64
 import hashlib
@@ -77,12 +77,12 @@ Begin = Callable[[str], None]
 
 
 def private_page(subjects: Sequence[Subject], begin: Begin = lambda _name: None) -> str:
-    """The page of releases that may leave; audits that read private rows are named and not shown."""
+    """The page of releases that may be published; audits that read private rows are named and not shown."""
     return _page(subjects, begin, non_private=False)
 
 
 def non_private_page(subjects: Sequence[Subject], begin: Begin = lambda _name: None) -> str:
-    """The watermarked page: releases and audits that must stay, with the reasons."""
+    """The watermarked page: releases and audits that must not be published, with the reasons."""
     return _page(subjects, begin, non_private=True)
 
 
@@ -230,7 +230,7 @@ def non_private_path(path: Path) -> Path:
 
 
 def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda _name: None) -> ReportPages:
-    """Write the page of what may leave at `path`, and beside it, where there is need, the watermarked one.
+    """Write the page that may be published at `path`, and beside it, where there is need, the watermarked one.
 
     `begin` is called with the name of each release as work on it begins, on either page.
 

@@ -159,7 +159,7 @@ def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, b
 
 @dataclass(frozen=True)
 class Sandwich:
-    """What every theorem certifies of the run stopped early, and what is known to leak at least, where it is known."""
+    """What every theorem certifies of the run stopped early, and the lower bounds on its loss that are known."""
 
     curves: StepCurves
     lower: tuple[tuple[float, float], ...]
@@ -170,7 +170,7 @@ class _TooSlow(Exception):
 
 
 def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich | str:
-    """The two curves, or why there are none."""
+    """The two curves, or why there are none; nothing is said of a run that has no steps to stop at."""
     end = time.monotonic() + patience
 
     def check(_done: int, _total: int) -> None:
@@ -180,11 +180,11 @@ def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich |
     try:
         curves = steps_curves(spec, delta, check)
     except InputError:
-        return "This run has no steps."
+        return ""
     except _TooSlow:
         return "Curves against steps take too long for this page; sordino certify --plot draws them."
     if len(curves.steps) == 1:
-        return "This run is a single step."
+        return ""
     if not curves.epsilons:
         return "No theorem gives a finite epsilon at any number of steps."
     return Sandwich(curves, _exact_lower(spec, delta, curves.steps, end))

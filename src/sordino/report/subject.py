@@ -68,17 +68,17 @@ def read_audit(path: Path) -> LowerBound:
     )
 
 
-def found_in_code(path: Path) -> str:
-    """What the test of the implementation in an audit file found against the code; nothing where it found nothing."""
+def replay_verdict(path: Path) -> Verdict | None:
+    """What the replay of the installed code in an audit file found; None where there was none."""
     tested = parse(read_text(path)).get("implementation")
     said = tested.get("verdict") if isinstance(tested, dict) else None
-    if not isinstance(said, dict) or said.get("kind") != VerdictKind.VIOLATED.value:
-        return ""
-    return str(said.get("evidence"))[:LONGEST_TEXT]
+    if not isinstance(said, dict) or said.get("kind") not in tuple(VerdictKind):
+        return None
+    return Verdict(VerdictKind(said["kind"]), str(said.get("evidence"))[:LONGEST_TEXT])
 
 
 def reads_rows(lower: LowerBound, spec: Spec) -> bool:
-    """Whether private rows were read to get this lower bound; then it must not leave with a release."""
+    """Whether private rows were read to get this lower bound; then it must not be published with a release."""
     from_file = spec.instance is not None and isinstance(spec.instance.dataset, FileDataset)
     return from_file or _ROWS in lower.evidence
 
@@ -196,7 +196,7 @@ class Subject:
     broken_signature: str = ""  # why the folder is not what was signed; nothing where it is, or is not signed
     signed: bool = False  # whether the folder says that it is signed
     unplanned: str | None = None  # why this version would not plan this run; None where it cannot say
-    found_in_code: str = ""  # what the audit's test of the implementation found against it
+    replayed: Verdict | None = None  # what the audit's replay of the installed code found, if it made one
 
     @property
     def shown_unchanged(self) -> bool:
@@ -232,7 +232,7 @@ class Subject:
 
     @property
     def discrepancies(self) -> tuple[tuple[str, str], ...]:
-        """Whatever contradicts the release: a title and a sentence each, shown in red; with one it must not leave."""
+        """Whatever contradicts the release: a title and a sentence each, shown in red; with one it is not published."""
         release, schema = self.release, self.release.schema
         # A theorem that a later version adds may give less than the stored one; that contradicts nothing.
         again = {bound.theorem: epsilon for bound, epsilon in self.explanation.bounds}.get(release.bound.theorem)
@@ -273,7 +273,8 @@ class Subject:
             ),
             (
                 "The release is incomplete.",
-                lacking and f"A release of kind {release.kind!r} has {lacking}. This one has none, so it was changed.",
+                lacking
+                and f"A release of kind {release.kind_words!r} has {lacking}. This one has none, so it was changed.",
             ),
             ("This version would not plan this run.", not self.not_as_charged and self.unplanned),
             (
@@ -287,7 +288,10 @@ class Subject:
                 "An audit contradicts the certificate.",
                 audited is not None and audited.kind is VerdictKind.VIOLATED and audited.evidence,
             ),
-            ("An audit found that the code does not do what is certified.", self.found_in_code),
+            (
+                "An audit found that the code does not do what is certified.",
+                self.replayed is not None and self.replayed.kind is VerdictKind.VIOLATED and self.replayed.evidence,
+            ),
         )
         return tuple((title, str(words)) for title, words in warnings if words)
 
@@ -302,7 +306,7 @@ class Subject:
 
     @property
     def reasons_not_to_leave(self) -> tuple[str, ...]:
-        """Why the release itself must stay; nothing where it may leave."""
+        """Why the release itself must not be published; nothing where it may be published."""
         reasons = [title[:1].lower() + title[1:].removesuffix(".") for title, _ in self.discrepancies]
         if not self.release.private:
             reasons.append("it was made with a seed, and anyone who knows the seed can subtract the noise")
@@ -361,7 +365,7 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         broken_signature(folder),
         is_signed(folder),
         unplanned(release),
-        "" if source is None else found_in_code(source),
+        None if source is None else replay_verdict(source),
     )
 
 

@@ -97,13 +97,16 @@ class Group:
     delta: float
 
     @property
+    def bounded(self) -> str:
+        return f"at most {show_up(self.epsilon)}" if math.isfinite(self.epsilon) else "not finite"
+
+    @property
     def sentence(self) -> str:
         replaced = "replaced together by as many others; the number of records is public"
         change = replaced if self.relation is Relation.REPLACE_ONE else "added or removed together"
-        found = f"at most {show_up(self.epsilon)}" if math.isfinite(self.epsilon) else "not finite"
         return (
             f"No column identifies the unit, so a record is the unit. Up to {self.records} records are declared to "
-            f"belong together: for {self.records} of them epsilon is {found} at delta {self.delta:g} ({change})."
+            f"belong together: for {self.records} of them epsilon is {self.bounded} at delta {self.delta:g} ({change})."
         )
 
 
@@ -192,6 +195,11 @@ class StoredRelease:
     @property
     def epsilon(self) -> float:
         return self.bound.guarantee.epsilon(self.delta)
+
+    @property
+    def kind_words(self) -> str:
+        """The kind for people, who call a model of their own a custom model."""
+        return self.kind.replace("own-model", "custom-model")
 
     def __repr__(self) -> str:
         private = "" if self.private else ", NON-PRIVATE"
