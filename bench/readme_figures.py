@@ -24,10 +24,10 @@ def _bench(rows: dict[str, Row]) -> str:
     narrow, fit = (_ratio(rows, name) for name in ("accounting-width-1e-3-dp-accounting", "fit-cpu-diffprivlib"))
     return (
         f"- In {len(compared)} [comparisons with other libraries](bench/pages/bench.md) Sordino leads in "
-        f"{counts['Sordino']}, ties in {counts['even']} and trails in {counts['peer']}. It bounds epsilon to within "
-        f"0.1 % [{narrow} times faster](bench/pages/bench.md#accounting-width-1e-3-dp-accounting) than dp-accounting. "
+        f"{counts['Sordino']}, ties in {counts['even']} and trails in {counts['peer']}. It brackets epsilon between two "
+        f"ends 0.1 % apart [{narrow} times faster](bench/pages/bench.md#accounting-width-1e-3-dp-accounting) than dp-accounting. "
         "A private classifier takes "
-        f"[{1 / float(fit):.1f} times as long](bench/pages/bench.md#fit-cpu-diffprivlib) as that of diffprivlib."
+        f"[{1 / float(fit.replace(",", "")):.1f} times as long](bench/pages/bench.md#fit-cpu-diffprivlib) as that of diffprivlib."
     )
 
 
@@ -56,7 +56,7 @@ def _scaling(figures: dict[str, Any]) -> str:
 
 def _ratio(rows: dict[str, Row], name: str) -> str:
     ratio = rows[name].ratio
-    return "?" if ratio is None else _number(ratio.median).replace(",", "")
+    return "?" if ratio is None else _number(ratio.median)
 
 
 def write(recorded: dict[str, Any]) -> None:
