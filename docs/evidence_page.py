@@ -194,6 +194,14 @@ NAMED = (
         ),
     ),
     Release(
+        "NumPyro models and losses fitted by `sordino.fit` (`natural`, `variational`, `rounds`, `sgld`)",
+        Evidence.ASSUMED,
+        assumed=(
+            "sums are integers, but gradients come from the caller's program; that it gives a record the same bits "
+            "beside any other records is not checked",
+        ),
+    ),
+    Release(
         "custom steps with `sordino.chain` and JAX keys",
         Evidence.ASSUMED,
         assumed=("sums are exact, noise is drawn in floating point inside the caller's program",),

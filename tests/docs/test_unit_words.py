@@ -42,7 +42,7 @@ SAID = (
     "plan with a deductible for each person",
     "if a person can have several rows",
     "identifies the person",
-    "visits of one patient are then",
+    "if you declare no unit, ten visits of one patient",
     "for the person who decides",
     "person who ran the fit",
     "two keys for one person",

@@ -155,7 +155,7 @@ def paths(folder: Path, tmp_path: Path) -> dict[str, str]:
         "Parquet folder with columns in names": str(place / "years"),
         "Parquet pattern": f"{folder}/*.parquet",
         "Parquet file": str(place / "visits.parquet"),
-        "CSV family": f"{place}/visits-*.csv",
+        "CSV files by a pattern, `visits-*.csv`": f"{place}/visits-*.csv",
         "Arrow IPC file": str(place / "visits.feather"),
         "Arrow IPC stream": str(place / "stream.arrow"),
         "DuckDB table": f"{place}/clinic.duckdb#visits",

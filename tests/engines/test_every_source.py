@@ -37,7 +37,7 @@ FILES = (
     "Parquet folder with columns in names",
     "Parquet pattern",
     "Parquet file",
-    "CSV family",
+    "CSV files by a pattern, `visits-*.csv`",
     "Arrow IPC file",
     "Arrow IPC stream",
     "DuckDB table",
