@@ -39,7 +39,7 @@ def test_fit_spells_out_the_folder_it_made(tmp_path, capsys):
     assert main([*common, str(tmp_path / EVIL)]) == 0
     text = said(capsys)
     assert printable(EVIL) in text
-    assert "floating  proved: noise drawn from fair bits" in text
+    assert "rounding  proved: noise drawn from fair bits" in text
     assert main([*common, str(tmp_path / "plain"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["floating_point"]["evidence"] == "proved"

@@ -159,7 +159,7 @@ def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str
         *([*library.text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
         f"fit       {release.settings['task']} by {release.settings['method']}",
         *shared.charged_lines(release, out, f", {release.spec.view.value} ({bound.theorem}: {bound.citation})"),
-        f"floating  {floating['evidence']}: {floating['reason']}",
+        f"rounding  {floating['evidence']}: {floating['reason']}",
         f"read it   sordino show {out}; hand it over: sordino report {out}"
         + ("" if ledger is None else f" --ledger {ledger}"),
     ]
