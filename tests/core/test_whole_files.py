@@ -11,7 +11,7 @@ from sordino.core.atomic_write import write_file, write_new_folder
 from sordino.core.validate import InputError
 
 
-@pytest.mark.parametrize("broken", ["_flushed", "_flush_folder"])
+@pytest.mark.parametrize("broken", ["_flushed", "flush_folder"])
 def test_a_failure_leaves_a_whole_folder_or_none(tmp_path, monkeypatch, broken):
     def full(*_):
         raise OSError(28, "No space left on device")

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse
-from sordino.data.neighbours import Dataset, EncodedRecord, NeighbourPair
+from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.mechanisms import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
 from sordino.mechanisms.chain.run import run
 from sordino.models.base import Model
@@ -71,12 +71,8 @@ def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> Non
         raise refuse("the work of the audit", work, f"{models * draws:.1e} and {models * products:.1e}", remedy)
 
 
-class FitMany(Protocol):
-    """Fit many independent models of one dataset, all at once where the mechanism allows it."""
-
-    def __call__(self, data: Any, seeds: Seeds, /) -> Releases:
-        """One release for each seed, shape (seeds, numbers); equal seeds may give equal releases."""
-        ...
+# Fits many independent models of one dataset: one release for each seed, shape (seeds, numbers).
+FitMany = Callable[[Any, Seeds], Releases]
 
 
 @dataclass(frozen=True)
@@ -119,14 +115,11 @@ class ChainFit(FitInBlocks):
 
     @property
     def at_once(self) -> int:
-        return max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
-
-    @property
-    def algorithm(self) -> NoisyGradient:
-        return chain_of(self.spec)
+        return max(1, _CHAINS_AT_ONCE // chain_of(self.spec).chains)
 
     def _block(self, data: Dataset, seeds: Seeds) -> Releases:
-        chain = replace(self.algorithm, chains=self.algorithm.chains * len(seeds))
+        own = chain_of(self.spec)
+        chain = replace(own, chains=own.chains * len(seeds))
         replica = replace(self.spec, algorithm=chain, instance=None)
         randomness = SeededRandomness(seed_of_run(seeds))
         function = parameters(self.spec.dim) if self.spec.view == View.AVERAGE else None
@@ -321,36 +314,30 @@ def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
     """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
     replaced = pair.relation is Relation.REPLACE_ONE
     holding = (pair.second, pair.first) if replaced else (max(pair.first, pair.second, key=len),)
-    cells = [(data.features[pair.position], data.target[pair.position]) for data in holding]
-    records = [EncodedRecord(np.asarray(features, float), float(target)) for features, target in cells]
-    return CanaryLoss(model, *records), LinearScore()
+    rows = np.stack([data.features[pair.position] for data in holding])
+    return CanaryLoss(model, Dataset(rows, np.array([data.target[pair.position] for data in holding]))), LinearScore()
 
 
 @dataclass(frozen=True, eq=False)
 class CanaryLoss(Score):
-    """Minus a model's loss on one record, less another's where there is one; of several points the mean."""
+    """Minus a model's loss on the first of one or two `records`, plus that on the second; a mean over points."""
 
     model: Model
-    record: EncodedRecord
-    instead_of: EncodedRecord | None = None
+    records: Dataset
 
     def learn(self, first: Releases, second: Releases) -> ScoreFunction:
         sign = -1.0 if np.median(self.fit(second)) < np.median(self.fit(first)) else 1.0
         return lambda releases: sign * self.fit(releases)
 
     def fit(self, releases: Releases) -> Scores:
-        """Minus the loss of the record, relative to the other record's where there is one."""
-        if self.instead_of is None:
-            return -record_losses(self.model, releases, self.record)[:, 0]
-        own, other = record_losses(self.model, releases, self.record, self.instead_of).T
-        return other - own
+        own, *others = record_losses(self.model, releases, self.records).T
+        return others[0] - own if others else -own
 
 
-def record_losses(model: Model, releases: Releases, *records: EncodedRecord) -> Scores:
+def record_losses(model: Model, releases: Releases, records: Dataset) -> Scores:
     """The loss of each record under every release, the mean over the points of a release; shape (releases, records)."""
     dtype = jnp.zeros(()).dtype
-    rows = jnp.asarray(np.stack([record.features for record in records]), dtype)
-    targets = jnp.asarray([record.target for record in records], dtype)
+    rows, targets = jnp.asarray(records.features, dtype), jnp.asarray(records.target, dtype)
     points = np.asarray(releases).reshape(len(releases), -1, model.dim(rows.shape[1]))
     return np.asarray(_losses(model, jnp.asarray(points, dtype), rows, targets), float)
 

@@ -27,7 +27,7 @@ def write_file(path: Path, content: bytes | Iterable[bytes | memoryview], *, pri
             Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(path)
         with suppress(OSError):  # not every disk can
-            _flush_folder(path.parent)
+            flush_folder(path.parent)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
         if not isinstance(error, OSError):
@@ -49,7 +49,7 @@ def write_new_folder(target: Path, files: Mapping[str, bytes]) -> None:
         _fill(temporary, files)
         # Renaming onto a folder that appeared meanwhile fails unless that folder is empty, so nothing is lost.
         temporary.rename(target)
-        _flush_folder(target.parent)
+        flush_folder(target.parent)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise _refused(f"to write {target}", error, "nothing was changed") from error
@@ -68,7 +68,8 @@ def _flushed(file, content: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Make a new name in it survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

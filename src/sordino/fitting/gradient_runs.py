@@ -20,7 +20,7 @@ from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.fitting.array_schema import NonPrivateWarning
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.problem import Sources
-from sordino.ledger.release.document import StoredRelease, stored
+from sordino.ledger.release.document import StoredRelease, chain_arrays
 from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.claims import ChainPlan
@@ -104,10 +104,8 @@ def fit_chain(
         # A number that is not finite counts as a public one, because a refusal would tell of it.
         given = {"features": features, "target": target}
         rows = access.read(lambda: checked_rows(*(finite_numbers(name, values) for name, values in given.items())))
-        contents = stored(run_chain(plan.spec, own, *rows, sources.fresh(), function=function))
-        return RunContents(
-            contents.kind, contents.arrays, None, floating_point=chain_line(plan, own), model=describe_model(own)
-        )
+        kind, arrays = chain_arrays(run_chain(plan.spec, own, *rows, sources.fresh(), function=function))
+        return RunContents(kind, arrays, None, floating_point=chain_line(plan, own), model=describe_model(own))
 
     return charged_run(plan, run, words="this chain", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources)[0]
 

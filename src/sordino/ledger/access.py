@@ -322,13 +322,3 @@ def write_all(descriptor: int, content: bytes) -> None:
 def flush(descriptor: int) -> None:
     """Bring what was written to the disk."""
     getattr(os, "fdatasync", os.fsync)(descriptor)
-
-
-def flush_folder(folder: Path) -> None:
-    """Make a new name survive a power cut, where folders can be flushed."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
 
+from sordino.core.atomic_write import flush_folder
 from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
 from sordino.ledger import access, book
@@ -260,7 +261,8 @@ def create(path: Path, opening: Json) -> None:
         raise LedgerError(f"Expected a writable place for the ledger {str(path)!r}, got: {reason}.") from None
     try:
         os.link(draft, path)  # unlike a rename, refuses to replace
-        access.flush_folder(path.parent)
+        with suppress(OSError):  # not every disk can
+            flush_folder(path.parent)
     except FileExistsError:
         raise LedgerError(f"{str(path)!r} exists already. A budget is opened once, then used.") from None
     except OSError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 from sordino.auditing.lower_bound import TradeOffPoint
@@ -88,13 +88,15 @@ class GaussianShift:
         return tuple(TradeOffPoint(float(a), float(b)) for a, b in zip(false_positive, false_negative, strict=True))
 
 
-def composed_down(mus: ArrayLike) -> float:
-    """The root of the sum of squares, rounded down: independent shifts seen together."""
-    return math.sqrt(math.fsum(np.square(np.asarray(mus, float)).tolist())) * (1 - 1e-14)
+class _NoTests:
+    """A divergence, or a bracket of the loss, says nothing about single tests."""
+
+    def curve(self) -> tuple[TradeOffPoint, ...]:
+        return ()
 
 
 @dataclass(frozen=True, eq=False)
-class LawPair:
+class LawPair(_NoTests):
     """The laws of what is seen under two neighbours; every answer holds in the worse of the two directions."""
 
     first: ExactLaw
@@ -117,13 +119,9 @@ class LawPair:
         both = (hockey_stick(self.first, self.second, epsilon), hockey_stick(self.second, self.first, epsilon))
         return max(0.0, widen_down(max(side.low for side in both), ROUNDING))
 
-    def curve(self) -> tuple[TradeOffPoint, ...]:
-        """None: a divergence says nothing about single tests."""
-        return ()
-
 
 @dataclass(frozen=True)
-class ComposedLoss:
+class ComposedLoss(_NoTests):
     """The exact composition, read from the lower end of its brackets."""
 
     losses: LossDistribution
@@ -152,10 +150,6 @@ class ComposedLoss:
 
     def delta(self, epsilon: float) -> float:
         return self.losses.delta_bracket(number("epsilon", epsilon, NON_NEGATIVE)).low
-
-    def curve(self) -> tuple[TradeOffPoint, ...]:
-        """None: a bracket of the loss says nothing about single tests."""
-        return ()
 
 
 def _grouped(moves: Array) -> Iterator[tuple[float, int]]:

@@ -70,12 +70,8 @@ class FleetNetwork(ABC):
         """What each copy predicts for rows that all share, shape (models, rows, outputs)."""
 
     def split(self, theta: Array) -> Parts:
-        parts, start = [], 0
-        for shape in self.shapes:
-            stop = start + prod(shape)
-            parts.append(theta[:, start:stop].reshape(-1, *shape))
-            start = stop
-        return tuple(parts)
+        parts = jnp.split(theta, np.cumsum([prod(shape) for shape in self.shapes])[:-1], axis=1)
+        return tuple(part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True))
 
     def join(self, parts: Parts) -> Array:
         return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], axis=1)

@@ -68,7 +68,7 @@ class Field(Section):
         return int(rng.integers(int(bounds[0]), int(bounds[1]) + 1)) if self.whole else float(rng.uniform(*bounds))
 
 
-class Records(Shape):
+class RecordFields(Shape):
     """One field, whose records are bare cells, or a list of fields, whose records are rows."""
 
     def read(self, path: str, value: Any) -> Field | tuple[Field, ...]:
@@ -87,7 +87,7 @@ class Records(Shape):
 class TableDomain(Section):
     """Records of one or several fields, and how many of them a table has."""
 
-    records: Annotated[Any, Records()]
+    records: Annotated[Any, RecordFields()]
     size: Annotated[tuple[int, ...], Several(Whole(Interval(0, MOST_SIZE)), most=2)] = (0, 8)
 
     def contradictions(self) -> Iterator[Contradiction]:

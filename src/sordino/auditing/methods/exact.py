@@ -20,7 +20,6 @@ from sordino.auditing.exact.leak import (
     GaussianShift,
     LawPair,
     LeakFinding,
-    composed_down,
     refuse_repeated_draws,
 )
 from sordino.auditing.instance import audit_instance
@@ -161,7 +160,8 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
     one = "a record" if column_of(spec.unit) is None else "a unit"
     # A rate of its own leaves records out of batches of any size, and so do draws with replacement.
     if run.sampling.scheme is Scheme.FULL or (run.batch_size == run.records and run.rate == 1.0):
-        shift = GaussianShift(composed_down(ratios))
+        # Independent shifts seen together, rounded down.
+        shift = GaussianShift(math.sqrt(math.fsum(np.square(ratios).tolist())) * (1 - 1e-14))
         yield LeakFinding(shift, f"{one} that moves every round by its whole sensitivity")
         return
     if run.sampling.scheme is Scheme.WITH_REPLACEMENT:
@@ -229,10 +229,8 @@ def _law(spec: Spec, model: GaussianLinear, data: Dataset) -> ExactLaw:
     quadratics = Quadratics.from_records(
         precision * x[:, :, None] * x[:, None, :], precision * x * y[:, None], model.weight_decay
     )
-    algorithm = spec.algorithm
-    if isinstance(algorithm, NoisyGradient) and isinstance(algorithm.noise, StableNoise):
-        return stable_chain_law(spec, quadratics)
-    return chain_law(spec, quadratics)
+    stable = isinstance(spec.algorithm, NoisyGradient) and isinstance(spec.algorithm.noise, StableNoise)
+    return (stable_chain_law if stable else chain_law)(spec, quadratics)
 
 
 def _distance(pair: LawPair) -> float:

@@ -52,15 +52,8 @@ from sordino.data.neighbours import Dataset
 def one_run(spec: Spec, options: AuditOptions) -> LowerBound:
     """Lower bound from a single run, by the tightest method that holds: known Gaussian noise, else guesses."""
     chain_of(spec)
-    reason = why_not_linear(spec)
-    return one_run_guesses(spec, options, reason) if reason else audit_by_known_noise(spec, options)
-
-
-def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
-    """Audit a chain whose release is linear in its records; refused where it is not."""
-    chain_of(spec)
     if reason := why_not_linear(spec):
-        raise InputError(f"The noise of this chain is not known to be Gaussian: {reason}. Use guesses.")
+        return one_run_guesses(spec, options, reason)
     planted = GroupedCanaries.of(spec)
     need_feasible(planted.spec, 1)
     generator = np.random.default_rng(np.random.SeedSequence(options.seed))

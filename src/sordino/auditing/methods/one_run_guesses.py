@@ -38,7 +38,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 from sordino.accounting.evaluate import tightest
@@ -59,7 +59,7 @@ from sordino.core.validate import (
     number,
     whole_number,
 )
-from sordino.data.neighbours import Dataset, EncodedRecord
+from sordino.data.neighbours import Dataset
 from sordino.models.base import Model
 
 Coins = NDArray[np.bool_]
@@ -212,46 +212,22 @@ def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> i
     return int(ordered[:upper].sum() + (~ordered[len(ordered) - (guesses - upper) :]).sum())
 
 
-def mislabelled(record: EncodedRecord, targets: ArrayLike) -> EncodedRecord:
-    """The record with the target, of those given, that is farthest from its own."""
-    values = np.unique(np.asarray(targets, float))
-    farthest = float(values[np.argmax(np.abs(values - record.target))]) if len(values) else record.target
-    if farthest == record.target:
-        known = f"{values.tolist()!r:.60}"
-        raise InputError(f"Expected a target other than {record.target!r} to mislabel with, got {known}.")
-    return EncodedRecord(record.features, farthest)
-
-
 @dataclass(frozen=True, eq=False)
 class Canaries:
     """A base dataset and one canary for each coin, placed behind the base records; absent by tails, or `otherwise`."""
 
     base: Dataset
-    heads: tuple[EncodedRecord, ...]
-    otherwise: tuple[EncodedRecord, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if not self.heads or (self.otherwise is not None and len(self.otherwise) != len(self.heads)):
-            raise InputError("Expected at least one canary, and an alternative for each or for none.")
-
-    @property
-    def relation(self) -> Relation:
-        """What one coin more or less amounts to."""
-        return Relation.ADD_REMOVE if self.otherwise is None else Relation.REPLACE_ONE
+    heads: Dataset
+    otherwise: Dataset | None = None
 
     def flipped(self, coins: Coins) -> Dataset:
-        if len(coins) != len(self.heads):
-            raise InputError(f"Expected {len(self.heads)} coins, got {len(coins)}.")
         if self.otherwise is None:
-            chosen = [record for record, coin in zip(self.heads, coins, strict=True) if coin]
+            rows, targets = self.heads.features[coins], self.heads.target[coins]
         else:
-            both = zip(self.heads, self.otherwise, coins, strict=True)
-            chosen = [record if coin else other for record, other, coin in both]
-        if not chosen:
-            return self.base
-        rows = np.stack([np.asarray(record.features, float) for record in chosen])
-        targets = np.array([record.target for record in chosen]).astype(self.base.target.dtype)
-        return Dataset(np.concatenate([self.base.features, rows]), np.concatenate([self.base.target, targets]))
+            rows = np.where(coins[:, None], self.heads.features, self.otherwise.features)
+            targets = np.where(coins, self.heads.target, self.otherwise.target)
+        targets = np.concatenate([self.base.target, targets.astype(self.base.target.dtype)])
+        return Dataset(np.concatenate([self.base.features, rows]), targets)
 
 
 def audit_in_one_run(
@@ -301,26 +277,19 @@ def plan_for(spec: Spec, directions: int, most: int, options: AuditOptions) -> G
 def _extremal(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
     """The same number of canaries for each axis; those of an axis are guessed together."""
     plan = plan_for(spec, spec.dim, min(spec.n, MOST_CANARIES), options)
-    canaries = axis_canaries(spec, plan)
+    along = np.arange(plan.canaries) % plan.directions
+    gap, replaced = extremal_gap(spec)[0], spec.relation is Relation.REPLACE_ONE
+    pulls, zeros = (gap / 2 if replaced else gap) * np.eye(plan.directions, spec.dim)[along], np.zeros(spec.n)
+    base = Dataset(np.zeros((spec.n - plan.canaries, spec.dim)), zeros[plan.canaries :])
+    forward, backward = (Dataset(rows, zeros[: plan.canaries]) for rows in (pulls, -pulls))
+    canaries = Canaries(base, forward, backward if replaced else None)
     model = ConstantPull(weight_decay=extremal_decay(spec))
     score = _axis_score(spec, model.weight_decay)
-    along = np.arange(plan.canaries) % plan.directions
     evidence = (
         f"{RUN}, on the worst-case quadratic of the spec's constants, with {plan.each} canaries along each of "
         f"{plan.directions} axes"
     )
     return _audited(spec, model, canaries, lambda release: score(release)[along], plan, options, evidence, reason)
-
-
-def axis_canaries(spec: Spec, plan: GuessPlan) -> Canaries:
-    """Canaries with gradients as long as the certified constants allow, along one axis after the other."""
-    replaced = spec.relation is Relation.REPLACE_ONE
-    gap, _ = extremal_gap(spec)
-    pulls = (gap / 2 if replaced else gap) * np.eye(plan.directions, spec.dim)
-    along = np.arange(plan.canaries) % plan.directions
-    base = Dataset(np.zeros((spec.n - plan.canaries, spec.dim)), np.zeros(spec.n - plan.canaries))
-    heads = tuple(EncodedRecord(pulls[axis], 0.0) for axis in along)
-    return Canaries(base, heads, tuple(EncodedRecord(-pulls[axis], 0.0) for axis in along) if replaced else None)
 
 
 def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
@@ -349,15 +318,17 @@ def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
         raise InputError(f"Expected at least two records for canaries in one run, got {len(data)}.")
     plan = plan_for(spec, spec.dim, min(len(data) // 2, MOST_CANARIES), options)
     rest = len(data) - plan.canaries
-    rows = zip(data.features[rest:], data.target[rest:], strict=True)
-    own = tuple(EncodedRecord(np.asarray(features, float), target.item()) for features, target in rows)
-    wrong = tuple(mislabelled(record, data.target) for record in own)
+    own, values = Dataset(data.features[rest:], data.target[rest:]), np.unique(np.asarray(data.target, float))
+    wrong = Dataset(own.features, values[np.abs(values - own.target[:, None]).argmax(axis=1)])
+    if len(values) == 1:
+        known = f"{values.tolist()!r:.60}"
+        raise InputError(f"Expected a target other than {own.target[0].item()!r} to mislabel with, got {known}.")
     base = Dataset(data.features[:rest], data.target[:rest])
     canaries = Canaries(base, wrong, own if spec.relation is Relation.REPLACE_ONE else None)
 
     def scores(release: Releases) -> NDArray[np.float64]:
-        fits = -record_losses(model, release, *canaries.heads)[0]
-        return fits if canaries.otherwise is None else fits + record_losses(model, release, *canaries.otherwise)[0]
+        fits = -record_losses(model, release, canaries.heads)[0]
+        return fits if canaries.otherwise is None else fits + record_losses(model, release, canaries.otherwise)[0]
 
     evidence = (
         f"{RUN}, on {instance.description.split(',')[0]}, {plan.canaries} canaries with a wrong target, guessed by "
@@ -384,7 +355,7 @@ def _audited(
     evidence += f"; {plan.guesses} coins guessed, as planned"
     if reason:
         evidence += f", because known Gaussian noise cannot be used: {reason}"
-    claim = Claim(canaries.relation, spec.view)
+    claim = Claim(spec.relation, spec.view)
     bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, evidence)
     if bound.epsilon > 0.0:
         return bound

@@ -30,7 +30,7 @@ _TARGETS, _COUNTS = "targets and their squares, over sqrt 2", "counts of the cla
 
 
 @method("constant")
-class Constant(Method):
+class BestConstant(Method):
     """A record contributes its sign or class, or its target and the square of it, to one noised sum."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)

@@ -44,7 +44,7 @@ _SPREAD = 0.5
 
 
 @dataclass(frozen=True)
-class Rounds:
+class MessageRounds:
     """The likelihood of a record, and how its messages are clipped, weighed and averaged; all of it is public.
 
     `unit` multiplies rows, `target_unit` targets. Shares of the way fall from `first` to `last`.
@@ -62,22 +62,24 @@ class Rounds:
     target_unit: float = 1.0
 
 
-def rounds_of(problem: FitProblem) -> Rounds:
+def rounds_of(problem: FitProblem) -> MessageRounds:
     """The rounds of a task. A message is about (R / s, R^2 / s^2) for length R, residual s: weight s / R."""
     n, norm = problem.records, problem.row_norm
     match problem.task.word:
         case "regression":
             site, floor = GaussianSite(noise_precision=_RESIDUAL**-2), max(1.0, 0.05 * n)
-            return Rounds(site, 30, 1.8 * norm / _RESIDUAL, _RESIDUAL / norm, 0.6, 0.06, floor)
+            return MessageRounds(site, 30, 1.8 * norm / _RESIDUAL, _RESIDUAL / norm, 0.6, 0.06, floor)
         case "classification":
-            return Rounds(LogisticSite(), 30, norm, 2.0 / norm, 0.6, 0.06, max(1.0, 0.002 * n))
+            return MessageRounds(LogisticSite(), 30, norm, 2.0 / norm, 0.6, 0.06, max(1.0, 0.002 * n))
         case "mixture":
             components, unit = problem.settings["components"], _SPREAD / problem.settings["spread"]
             site, floor = MixtureSite((1.0 / components,) * components, _SPREAD), 0.1 * n / components / _SPREAD**2
-            return Rounds(site, 200, 2.0 * math.sqrt(problem.features), 1.0, 0.3, 0.01, max(1.0, floor), 1.0, unit)
+            return MessageRounds(
+                site, 200, 2.0 * math.sqrt(problem.features), 1.0, 0.3, 0.01, max(1.0, floor), 1.0, unit
+            )
         case _:
             site, floor = NetworkSite(_hidden(problem), 10.0), max(1.0, 0.003 * n)
-            return Rounds(site, 160, 0.5, 0.3, 0.1, 0.003, floor, 0.5, _ROW_UNIT, _TARGET_UNIT)
+            return MessageRounds(site, 160, 0.5, 0.3, 0.1, 0.003, floor, 0.5, _ROW_UNIT, _TARGET_UNIT)
 
 
 def _hidden(problem: FitProblem) -> int:
@@ -133,7 +135,7 @@ class StochasticExpectationPropagation(Method):
         return Outcome(posterior, _model(problem, residual), {"residual_variance": residual})
 
 
-def _steps_spec(problem: FitProblem, rounds: Rounds) -> Spec:
+def _steps_spec(problem: FitProblem, rounds: MessageRounds) -> Spec:
     """The rounds in words, with what the check of residuals leaves of the budget."""
     share = 1.0 - SHARE_OF_CHECK if check_rounds(problem) else 1.0
     damping = problem.records * np.linspace(rounds.first, rounds.last, rounds.number)
@@ -147,7 +149,7 @@ def _model(problem: FitProblem, residual_variance: float) -> Model:
     return replace(model, activation="relu") if isinstance(model, MLPRegression) else model
 
 
-def _posterior(problem: FitProblem, release: MessagePassingRelease, model: Model, rounds: Rounds) -> Posterior:
+def _posterior(problem: FitProblem, release: MessagePassingRelease, model: Model, rounds: MessageRounds) -> Posterior:
     """The release as a posterior over the model's parameters, for rows and targets in encoded units."""
     found = release.posterior
     if isinstance(rounds.site, MixtureSite):
@@ -167,7 +169,7 @@ def _posterior(problem: FitProblem, release: MessagePassingRelease, model: Model
     return FactorisedPosterior(model, means, deviations)
 
 
-def _predicted(problem: FitProblem, rounds: Rounds, steps: Spec) -> float:
+def _predicted(problem: FitProblem, rounds: MessageRounds, steps: Spec) -> float:
     """Noise beside what all messages sum to takes the error from half the constant's to all of it."""
     size = rounds.site.family(problem.features).dim
     noise = float(sums_of(steps).noise_multiplier.values(1)[0]) * math.sqrt(size * rounds.last)

@@ -13,7 +13,7 @@ _THRESHOLD = 0.3
 
 
 @task
-class Linear(NumberTask):
+class LinearTask(NumberTask):
     """A number by the square of its residual, or by Huber's loss of it."""
 
     word = "regression"
@@ -38,7 +38,7 @@ class Linear(NumberTask):
 
 
 @task
-class Robust(Linear):
+class RobustTask(LinearTask):
     """The same with Huber's loss."""
 
     word = "robust-regression"
@@ -49,7 +49,7 @@ class Robust(Linear):
 
 
 @task
-class Logistic(ClassTask):
+class LogisticTask(ClassTask):
     """A label whose log odds against the first one are linear."""
 
     word = "classification"

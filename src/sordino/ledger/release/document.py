@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,11 @@ from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.core.spec.fields import Flag, Text, as_object, read_keys, write_keys
 from sordino.core.spec.instance import NamedModel
 from sordino.core.spec.problem import UNIT
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, one_of, refuse
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, instance_of, number, one_of, refuse
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.words import shown_names
-from sordino.mechanisms.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
+from sordino.mechanisms.chain.release import ChainRelease, KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, from_stored
 from sordino.mechanisms.posterior.laws import (
@@ -43,7 +43,6 @@ from sordino.mechanisms.posterior.laws import (
 )
 from sordino.mechanisms.posterior.network import ARRAYS as NETWORK_ARRAYS
 from sordino.mechanisms.posterior.network import NetworkPosterior
-from sordino.mechanisms.rounds.registry import SumsRelease
 from sordino.models.registry import build_model
 
 FORMAT = "sordino-release"
@@ -352,28 +351,15 @@ def _cautions(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-class Contents(NamedTuple):
-    """The kind of a release and the arrays from which its posterior is rebuilt."""
-
-    kind: str
-    spec: Spec
-    arrays: dict[str, np.ndarray]
-
-
-def stored(release: object) -> Contents:
-    """What a release of a mechanism stores."""
+def chain_arrays(release: ChainRelease) -> tuple[str, dict[str, np.ndarray]]:
+    """What a release of a chain stores: its kind, and its arrays on the grid of the release."""
     match release:
         case LastIterate():
-            draws = on_release_grid(release.spec, release.iterates)[:, None]
-            return Contents("last-iterate", release.spec, {"draws": draws})
+            return "last-iterate", {"draws": on_release_grid(release.spec, release.iterates)[:, None]}
         case KeptIterates():
-            draws = on_release_grid(release.spec, release.iterates)
-            return Contents("kept-iterates", release.spec, {"draws": draws})
-        case NoisedAverage():
-            return Contents("average", release.spec, {"averages": on_release_grid(release.spec, release.averages)})
-        case SumsRelease():
-            return Contents(release.query, release.spec, posterior_arrays(release.posterior))
-    raise InputError(f"Expected a release that can be stored, got a {type(release).__name__}.")
+            return "kept-iterates", {"draws": on_release_grid(release.spec, release.iterates)}
+    averages = instance_of("the release", release, NoisedAverage).averages
+    return "average", {"averages": on_release_grid(release.spec, averages)}
 
 
 # By the names of the arrays that a release holds, in the order in which the posterior takes them and names them, too.
