@@ -9,7 +9,7 @@ from sordino.accounting.evaluate import explain
 from sordino.auditing.experiment import ChainFit
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.attack import attack
-from sordino.auditing.quadratic import ConstantPull, exposed_position, extremal_decay, extremal_rows, on_one_axis
+from sordino.auditing.quadratic import ConstantPull, exposed_position, extremal_decay, extremal_rows, on_few_axes
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
 from sordino.models.exact import chain_law, extremal_pair
@@ -48,7 +48,7 @@ def test_an_attack_never_exceeds_a_certificate(name):
 )
 def test_the_models_of_an_attack_have_the_exact_law(changes):
     """Means and standard deviations of 4000 releases against the exact Gaussian law, 6 standard errors each way."""
-    described = on_one_axis(spec(**changes))
+    described = on_few_axes(spec(**changes), 1)
     position = exposed_position(described)
     rows, pair = extremal_rows(described, position), extremal_pair(described, position)
     fit = ChainFit(described, ConstantPull(weight_decay=extremal_decay(described)))
@@ -68,8 +68,8 @@ def test_the_record_of_the_last_step_is_attacked():
 
 def test_a_projected_run_keeps_its_coordinates():
     projected = spec(**{"algorithm.projection": {"kind": "ball", "radius": 1.0}})
-    assert on_one_axis(projected).dim == 3
-    assert on_one_axis(spec()).dim == 1
+    assert on_few_axes(projected, 1).dim == 3
+    assert on_few_axes(spec(), 1).dim == 1
 
 
 @pytest.mark.parametrize("name", ["posterior-bounded", "composite", "em"])

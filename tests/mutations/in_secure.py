@@ -38,7 +38,7 @@ IN_SECURE = mutations(
 - object.__getattribute__(self, "_made_in") != this_process()
 + False
 @@ secure source: forks are told by their number alone | this_process | noise/test_forks.py
-- return os.getpid(), _Forks.number
+- return os.getpid(), len(_forks)
 + return os.getpid(), 0
 @@ secure source: a plain generator | SecureRandomness._generator | noise/test_forks.py
 - return SecureGenerator(_bit_generator()(key=key, rounds=_ROUNDS))

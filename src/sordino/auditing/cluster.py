@@ -26,8 +26,7 @@ from sordino.core.worker_processes import done_in_processes
 
 LOCAL = "local"
 _FOUND_WITHIN = "10s"
-# So many seconds without a finished block and without a worker, and the cluster counts as lost.
-_PATIENCE = 60
+_PATIENCE = 60  # so many seconds without a finished block and without a worker, and the cluster counts as lost
 
 Finished = Callable[[int, Releases], None]
 

@@ -126,10 +126,8 @@ _HALVINGS, _CELLS = 9, 16
 # With more models the two limits are as good to a few thousandths, unless there are no errors at all, and quicker; how
 # often the interval of epsilon is halved.
 _MOST_MODELS, _STEPS = 5000, 12
-# Bounds so small are good enough as they are.
-_RARE, _TEST_ROUNDING = 1e-9, 1e-9
-# Numbers of errors that matter together lie this many standard deviations around their mean.
-_WIDE = 9.0
+_RARE, _TEST_ROUNDING = 1e-9, 1e-9  # bounds so small are good enough as they are
+_WIDE = 9.0  # numbers of errors that matter together lie this many standard deviations around their mean
 
 
 @lru_cache(maxsize=4096)
@@ -276,8 +274,7 @@ def checked_scores(scores: Scores) -> Scores:
     return np.clip(checked, -1e300, 1e300)
 
 
-# Which rank gets how much of the failure probability: those of few errors, which prove most, the most.
-_FALLING = 1.2
+_FALLING = 1.2  # which rank gets how much of the failure probability: those of few errors, which prove most, the most
 # Beyond so many scores shares come from the union bound; the exact probability would take seconds.
 _MOST_CALIBRATED = 20_000
 

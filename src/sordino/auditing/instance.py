@@ -70,8 +70,7 @@ class AuditInstance:
         return next(self.pairs())
 
 
-# What stands for the path of rows that are given and lie in no file.
-_GIVEN = "the table that was given"
+_GIVEN = "the table that was given"  # what stands for the path of rows that are given and lie in no file
 
 
 def on_table(spec: Spec, table: Any) -> Spec:

@@ -100,9 +100,9 @@ class ConstantPull(Model):
         return -jnp.vdot(x, theta)
 
 
-def on_one_axis(spec: Spec) -> Spec:
-    """The same run with the first coordinate alone, which is all that moves, unless a projection couples them."""
-    return spec if chain_of(spec).projection is not None else on_first_axes(spec, 1)
+def on_few_axes(spec: Spec, most: int) -> Spec:
+    """The same run with its first coordinates, which are all that moves, unless a projection couples them."""
+    return spec if chain_of(spec).projection is not None else on_first_axes(spec, min(spec.dim, most))
 
 
 def on_first_axes(spec: Spec, axes: int) -> Spec:

@@ -29,8 +29,7 @@ from sordino.mechanisms.networks.trainer import Trained, train
 from sordino.mechanisms.networks.training import Training
 from sordino.noise.randomness import Randomness
 
-# How much longer than the clip a canary's gradient is: a clip that is skipped shows.
-_LOUDER = 4.0
+_LOUDER = 4.0  # how much longer than the clip a canary's gradient is: a clip that is skipped shows
 _BLANKS = 256
 _SCHEMES = frozenset({Scheme.FULL, Scheme.POISSON})
 

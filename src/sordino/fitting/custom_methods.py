@@ -48,10 +48,8 @@ _LARGEST_EPSILON = 1e6
 # At 41 records a parameter, intervals of a regression were measured to hold, at 12 they did not (bench/own_models.py).
 _LEAST_LEFT = 35.0
 _LEAST_OF_FEW, _MOST_OF_FEW = 3.0, 0.75
-# Relative error of the information in one direction beyond which a release says so.
-_DOUBTFUL = 0.6
-# By how much the information may change in the last stage of a fit that has settled.
-_SETTLED = 1.6
+_DOUBTFUL = 0.6  # relative error of the information in one direction beyond which a release says so
+_SETTLED = 1.6  # by how much the information may change in the last stage of a fit that has settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +82,7 @@ class CustomMethod(ABC):
     """One way to fit."""
 
     name: ClassVar[str]
-    packs: ClassVar[bool] = True
-    """Whether it reads a table with a row of numbers for each unit; otherwise the arrays by name."""
+    packs: ClassVar[bool] = True  # whether it reads a row of numbers for each unit; otherwise the arrays by name
 
     def refusal(self, wanted: CustomProblem) -> str | None:
         """Why a model is out of its reach, or None."""

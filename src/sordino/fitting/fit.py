@@ -72,8 +72,7 @@ def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> R
     return RowSource(declaration, read, word, number=number, table=None if bare else X)
 
 
-# The stages that `begin` receives, in order.
-STAGES = ("planning", "certifying", "reading rows", "learning")
+STAGES = ("planning", "certifying", "reading rows", "learning")  # the stages that `begin` receives, in order
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,8 +29,7 @@ from sordino.models.families.networks import DenseNetwork
 from sordino.models.registry import build_model
 
 _SEED = 20_264
-# Rows at a time where every draw of a posterior has a score for each row.
-_ROWS_OF_ALL_DRAWS = 256
+_ROWS_OF_ALL_DRAWS = 256  # rows at a time where every draw of a posterior has a score for each row
 # A law of a mean is carried on by so many points of equal probability: all draws would take ten times as long.
 _POINTS = (np.arange(199) + 0.5) / 199.0
 

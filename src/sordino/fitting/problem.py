@@ -23,8 +23,7 @@ from sordino.noise.randomness import Randomness, SeededRandomness
 from sordino.noise.secure import SecureRandomness
 
 _SEEDS = Interval(0, 2**128 - 1)
-# The largest number of encoded columns for which sums of products are kept.
-MOST_COLUMNS = 1024
+MOST_COLUMNS = 1024  # the largest number of encoded columns for which sums of products are kept
 # Less says nothing of any table that fits into a machine, and its noise is more than whole numbers hold.
 _BUDGETS = Interval(1e-9)
 
@@ -79,10 +78,14 @@ class FitProblem:
         return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0
 
     @property
+    def outputs(self) -> int:
+        """How many scores a row has: two classes have one."""
+        return 1 if (self.classes or 2) == 2 else self.classes or 1
+
+    @property
     def budget_of_coefficient(self) -> float:
         """Records times the privacy parameter for each coefficient; halved where a record counts twice."""
-        outputs = 1 if (self.classes or 2) == 2 else self.classes or 1
-        return self.records * self.mu / self.clips / (self.features * outputs)
+        return self.records * self.mu / self.clips / (self.features * self.outputs)
 
 
 class DeltaWarning(UserWarning):

@@ -26,8 +26,7 @@ from sordino.ledger import Entry, Ledger
 from sordino.mechanisms.checkpoint_file import Record, damaged, read_record, remove_privately, write_record
 
 _FORMAT = "rounds 2"
-# No sum of clipped contributions, nor its noise, comes near.
-_FAR = 1e100
+_FAR = 1e100  # no sum of clipped contributions, nor its noise, comes near
 
 
 @dataclass(eq=False)

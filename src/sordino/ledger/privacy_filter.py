@@ -173,8 +173,7 @@ def epsilon_alone(guarantee: Guarantee, delta: float) -> float:
     return guarantee.epsilon(delta)
 
 
-# Share of the loss part of delta for ledgers that begin with Gaussians and continue with something else.
-LATE = 0.1
+LATE = 0.1  # share of the loss part of delta for ledgers that begin with Gaussians and continue with something else
 GAUSSIAN, RENYI = "gaussian", "renyi"
 _RANGES = {"epsilon": POSITIVE, "delta": OPEN_UNIT, "mu": POSITIVE} | dict.fromkeys(
     ("gaussian_delta", "late_delta", "loss_delta", "failure_delta"), PROBABILITY

@@ -13,8 +13,7 @@ from sordino.ledger.book import Entry
 from sordino.ledger.budget import Budget, charged
 from sordino.ledger.privacy_filter import Charge, PrivacyFilter
 
-# A later NumPy may round differently; a privacy curve that differs by less than this is the same curve.
-_SAME = 1e-9
+_SAME = 1e-9  # a later NumPy may round differently; a privacy curve that differs by less than this is the same curve
 
 
 class EntryVerdict(StrEnum):

@@ -76,8 +76,7 @@ class Deviates:
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
-# Several units of rounding for each of the few operations of an approximate value.
-_ROUNDINGS = 2.0**-48
+_ROUNDINGS = 2.0**-48  # several units of rounding for each of the few operations of an approximate value
 
 
 class ExactGaussians(OneProcess):

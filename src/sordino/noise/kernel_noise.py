@@ -66,8 +66,7 @@ def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
     return numbers.sqrt(2.0 * positive)
 
 
-# Noise of so many numbers is drawn at once, for several steps.
-_DRAWS_AT_ONCE = 2**18
+_DRAWS_AT_ONCE = 2**18  # noise of so many numbers is drawn at once, for several steps
 
 
 class NetworkNoise:

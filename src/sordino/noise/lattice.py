@@ -66,8 +66,7 @@ _MOST_SPACINGS = 48
 _SLACK = 2.0**-23
 _EXPONENTS = Interval(-900, 900)
 VALUE_DIGITS = 24
-# 2^20 times 2^24 times 512 is 2^53.
-GROUP = 512
+GROUP = 512  # 2^20 times 2^24 times 512 is 2^53
 UNIT_DIGITS = ROW_DIGITS + VALUE_DIGITS
 REST_DIGITS = 27
 # Bounds whose grid is inside the range of double precision, with room for products of it.

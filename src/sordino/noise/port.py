@@ -30,14 +30,11 @@ from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.rounded_gaussian import rounded_gaussians
 from sordino.noise.wide_sums import Summed
 
-# Rounding to a thousandth of the noise adds a ten-millionth to its variance.
-_CELLS = 1024
-# An offset inside a cell is a float, exactly.
-_LARGEST_SHIFT = 52
+_CELLS = 1024  # rounding to a thousandth of the noise adds a ten-millionth to its variance
+_LARGEST_SHIFT = 52  # an offset inside a cell is a float, exactly
 # Of sums in units of their own, which may be as small as a later round's bound makes them.
 _IN_UNITS = Interval(2.0**-40, 2.0**100)
-# More noise than the rounding of products of multipliers and sensitivities could take away.
-HAIR = 1.0 + 2.0**-48
+HAIR = 1.0 + 2.0**-48  # more noise than the rounding of products of multipliers and sensitivities could take away
 
 
 _FINEST = -1022
@@ -191,8 +188,7 @@ def noised_average(
     return randomness.port.answer(NoisedCall(law, mean, scale, float(np.ldexp(1.0, exponent))), answer)
 
 
-# Vectors and counts are sums of at most 2^34 units a row and entry: 2^23 rows are below 2^62 units.
-FINE = 34
+FINE = 34  # vectors and counts are sums of at most 2^34 units a row and entry: 2^23 rows are below 2^62 units
 
 
 def factor(shape: str, relation: Relation) -> float:

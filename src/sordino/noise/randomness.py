@@ -44,23 +44,16 @@ class Purpose(IntEnum):
     DRAWS = 5
 
 
-class _Forks:
-    """How many forks lie between this process and the first one."""
-
-    number = 0
-
-    @classmethod
-    def add(cls) -> None:
-        cls.number += 1
+_forks: list[None] = []  # one for every fork that lies between this process and the first one
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Forks.add)
+    os.register_at_fork(after_in_child=lambda: _forks.append(None))
 
 
 def this_process() -> tuple[int, int]:
     """Tells a process from its forks: by its number, and by a count should a fork be given an ancestor's."""
-    return os.getpid(), _Forks.number
+    return os.getpid(), len(_forks)
 
 
 class OneProcess:

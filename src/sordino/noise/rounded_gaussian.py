@@ -48,8 +48,7 @@ _DOUBT = np.uint32((1 << _T_BITS) - (1 << (_T_BITS - _KEEP_BITS)))
 _ONE_WORD = 2.0**10
 _MORE_BITS = 53
 _UNIT = 2.0 ** -(CELL_BITS + _FRACTION_BITS)
-# So many at a time stay in a processor's cache.
-CHUNK = 1 << 14
+CHUNK = 1 << 14  # so many at a time stay in a processor's cache
 _NONE, _NO_TAIL = np.empty(0, np.uint64), np.uint64(2**64 - 1)
 
 

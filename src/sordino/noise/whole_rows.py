@@ -18,13 +18,10 @@ from sordino.data.table import empty_columns
 from sordino.noise.integer_sums import DIGITS, ROWS_PER_BLOCK, digits
 
 _WEIGHT_DIGITS = 32
-# Lengths are known to this relative accuracy, so a hair below a bound is within it.
-ACCURACY = 2.0**-40
+ACCURACY = 2.0**-40  # lengths are known to this relative accuracy, so a hair below a bound is within it
 INSIDE = 1.0 - ACCURACY
-# Rows below this length count as 0: squares of their entries are no longer accurate.
-_SHORTEST = 1e-140
-# Sums of squares of this many columns stay within double precision.
-_LARGEST_DOUBLE = 1e150
+_SHORTEST = 1e-140  # rows below this length count as 0: squares of their entries are no longer accurate
+_LARGEST_DOUBLE = 1e150  # sums of squares of this many columns stay within double precision
 _FAR = 300
 # A float has 52 bits behind its leading one; above them stands the exponent that `frexp` gives, plus 1022.
 _MANTISSA, _BIAS = 52, 1022

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse
 
-# What one record can add to an entry: two factors of 2^20 units, or 2^5 lengths of 2^34 units.
-RECORD_BITS = 40
+RECORD_BITS = 40  # what one record can add to an entry: two factors of 2^20 units, or 2^5 lengths of 2^34 units
 MOST_RECORDS = 2 ** (127 - RECORD_BITS) - 1
 
 

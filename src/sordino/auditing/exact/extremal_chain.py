@@ -20,11 +20,11 @@ from sordino.auditing.exact.leak import (
     LeakFinding,
     Placed,
     RandomShiftLeak,
-    SecretSteps,
     ShiftDistribution,
     binomial_uses,
     refuse_repeated_draws,
     renewals,
+    secret_steps,
 )
 from sordino.auditing.quadratic import ANY_SIZE, described_chain, extremal_decay, extremal_gap
 from sordino.core.arrays import Array
@@ -329,9 +329,12 @@ def _in_secret(seen: _Seen) -> LeakFinding:
     if not shuffled:
         _one_use(seen)
     share = 1.0 if shuffled or seen.spec.relation is Relation.ADD_REMOVE else 0.5
-    below = seen.influence.below
-    steps = SecretSteps(share * float(below.min()), seen.period, len(below), seen.axis.chain.chains)
-    leak = steps.repeated() if seen.scheme is Scheme.SHUFFLE_ONCE else steps.leak()
+    below, total = seen.influence.below, seen.period
+    move, steps = share * float(below.min()), len(below)
+    if seen.scheme is Scheme.SHUFFLE_ONCE and steps >= total:
+        # The first pass's step is that of all; a last pass that is cut short is looked away from.
+        move, steps = move * math.sqrt(steps // total) * (1 - 4 * UNIT_ROUNDOFF), total
+    leak = secret_steps(move, total, steps, seen.axis.chain.chains)
     every = "pass, others as the second neighbour's" if shuffled else "round"
     return LeakFinding(leak, f"worst-case quadratic, differing record in one secret step of every {every}")
 

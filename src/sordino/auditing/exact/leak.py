@@ -299,34 +299,16 @@ class RandomShiftLeak:
 _MOST_COUNTED = 20_000  # uses; beyond them all count as so many
 
 
-@dataclass(frozen=True)
-class SecretSteps:
-    """Rounds of `total` steps, one of which, drawn uniformly, moves by `move` noises; `chains` runs of `steps`."""
-
-    move: float
-    total: int
-    steps: int
-    chains: int
-
-    def leak(self) -> ComposedLoss | GaussianShift:
-        """Against steps that never move, every step seen; the step is drawn anew for every round."""
-        whole, rest = divmod(self.steps, self.total)
-        if self.total == 1:
-            return GaussianShift(self.move * math.sqrt(whole * self.chains) * (1 - 8 * UNIT_ROUNDOFF))
-        if not within_reach(self.move):
-            moved = f"{self.move:.3g}"
-            raise InputError(f"Expected a step that a use moves by few noises for an exact audit, got {moved}.")
-        rounds = [(AllocationPair(self.total, self.total, self.move), whole)] if whole else []
-        rounds += [(AllocationPair(self.total, rest, self.move), 1)] if rest else []
-        return ComposedLoss(LossDistribution(tuple((pair, count * self.chains) for pair, count in rounds)))
-
-    def repeated(self) -> ComposedLoss | GaussianShift:
-        """The same where the first round's step is that of all; a last round that is cut short is looked away from."""
-        whole = self.steps // self.total
-        if not whole:
-            return self.leak()
-        move = self.move * math.sqrt(whole) * (1 - 4 * UNIT_ROUNDOFF)
-        return SecretSteps(move, self.total, self.total, self.chains).leak()
+def secret_steps(move: float, total: int, steps: int, chains: int) -> ComposedLoss | GaussianShift:
+    """Every step of `chains` runs seen, in whose rounds of `total` steps one, drawn anew, moves by `move` noises."""
+    whole, rest = divmod(steps, total)
+    if total == 1:
+        return GaussianShift(move * math.sqrt(whole * chains) * (1 - 8 * UNIT_ROUNDOFF))
+    if not within_reach(move):
+        raise InputError(f"Expected a step that a use moves by few noises for an exact audit, got {move:.3g}.")
+    rounds = [(AllocationPair(total, total, move), whole)] if whole else []
+    rounds += [(AllocationPair(total, rest, move), 1)] if rest else []
+    return ComposedLoss(LossDistribution(tuple((pair, count * chains) for pair, count in rounds)))
 
 
 def renewals(steps: int, apart: int, chance: float) -> ShiftDistribution:

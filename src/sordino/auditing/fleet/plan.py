@@ -201,8 +201,7 @@ def network_for(model: Model, features: int) -> FleetNetwork:
 
 # One of `jax.devices()`: a class that type checkers cannot see.
 Device = Any
-# What to do about a chain that no fleet trains.
-_ATTACK = "use the attack method"
+_ATTACK = "use the attack method"  # what to do about a chain that no fleet trains
 _SCHEMES = {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT}
 
 

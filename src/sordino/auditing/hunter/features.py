@@ -19,8 +19,7 @@ from sordino.auditing.hunter.processes import CallOutput
 
 Values = NDArray[np.float64]
 MOST_NUMBERS, MOST_PAIRED, MOST_CATEGORIES, MOST_CUTS = 24, 5, 400, 200
-# Numbers whose bits are looked at, and that are combined to one direction.
-MOST_BITS, MOST_COMBINED = 8, 64
+MOST_BITS, MOST_COMBINED = 8, 64  # numbers whose bits are looked at, and that are combined to one direction
 # Types of outputs that are looked into one by one, values of each, and values that come up again and again.
 MOST_SHAPES, MOST_INSIDE, MOST_ATOMS = 6, 3, 8
 OFTEN = 0.01

@@ -21,8 +21,7 @@ from sordino.auditing.hunter.processes import CallOutput, Runner, Table
 from sordino.core.gaussian import down, up
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, number, whole_number
 
-# Shares of the work in each round; a round searches, then tests its finalists.
-ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3
+ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3  # shares of the work in each round; a round searches, then tests its finalists
 SEARCHED, TEST_SHARES = 0.6, (0.6, 0.6, 1.0)  # of a round; of what is left for tests, one finalist after the other
 TESTS = len(ROUNDS) * FINALISTS
 START, SLOW, LEAST_TEST, MOST_TEST = 24, 3000, 32, 400_000

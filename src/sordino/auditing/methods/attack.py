@@ -30,7 +30,7 @@ from sordino.auditing.quadratic import (
     extremal_gap,
     extremal_rows,
     extremal_score,
-    on_one_axis,
+    on_few_axes,
 )
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Spec
@@ -41,7 +41,7 @@ FITS_MODELS = True
 def attack(spec: Spec, options: AuditOptions) -> LowerBound:
     """Lower bound by attack on a noisy gradient spec: its instance where it has one, else its worst-case quadratic."""
     chain_of(spec)
-    need_feasible(spec if spec.instance is not None else on_one_axis(spec), options.models)
+    need_feasible(spec if spec.instance is not None else on_few_axes(spec, 1), options.models)
     if spec.instance is None:
         return _extremal(spec, options)
     instance = audit_instance(spec)
@@ -63,7 +63,7 @@ def audit_instance_by_attack(
 
 def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
     extremal_gap(spec)  # refused where the quadratic need not be what the spec claims
-    spec = on_one_axis(spec)
+    spec = on_few_axes(spec, 1)
     if not why_not_linear(spec):
         return _known_law(spec, options)
     pair, model = extremal_rows(spec, exposed_position(spec)), ConstantPull(weight_decay=extremal_decay(spec))
@@ -75,8 +75,7 @@ def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
     return audit_by_fixed_score(ChainFit(spec, model), pair.first, pair.second, score, claim, options, evidence)
 
 
-# Of the failure probability, what the trade-off curve of counted errors gets beside the known law.
-_OF_CURVE = 0.1
+_OF_CURVE = 0.1  # of the failure probability, what the trade-off curve of counted errors gets beside the known law
 
 
 def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:

@@ -33,8 +33,7 @@ from sordino.mechanisms.chain.claims import longest_row
 
 # Models that share a seed: the number decides what is drawn, so it is the same on every device.
 _MODELS_IN_A_BLOCK = 264
-# What single precision may add to the length of a row.
-_ROUNDING = 1e-6
+_ROUNDING = 1e-6  # what single precision may add to the length of a row
 
 FITS_MODELS = True
 

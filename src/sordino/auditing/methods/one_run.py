@@ -84,11 +84,9 @@ def one_run(spec: Spec, options: AuditOptions) -> LowerBound:
     return replace(bound, evidence=bound.evidence + why)
 
 
-# The share of the failure probability for the bound that takes the noise at its word.
-_AS_DESCRIBED = 0.8
+_AS_DESCRIBED = 0.8  # the share of the failure probability for the bound that takes the noise at its word
 _ROUNDING = 1e-9
-# By how much a score may be off, relative to the largest: runs are computed in single precision.
-_SINGLE = 2e-6
+_SINGLE = 2e-6  # by how much a score may be off, relative to the largest: runs are computed in single precision
 _CELLS = 1024
 
 

@@ -66,8 +66,7 @@ Coins = NDArray[np.bool_]
 RunWithCoins = Callable[[Coins, int], Any]
 CoinScores = Callable[[Any], NDArray[np.floating]]
 
-# More canaries than this make the answer no better in any digit that is shown.
-MOST_CANARIES = 10_000
+MOST_CANARIES = 10_000  # more canaries than this make the answer no better in any digit that is shown
 _LARGEST_EPSILON = 700.0
 _RELATIVE = 1e-9  # far more than the errors of the incomplete beta function and of the logarithms of factorials
 
@@ -124,8 +123,7 @@ _SIZES = 400
 # of the number of coins. Plans are for an outcome that is reached three times out of five: one error
 # more decides over a lot.
 _UNEVEN, _OFTEN = 2.0, 0.6
-# A release that reveals a coin with certainty is planned for as if it revealed it this clearly.
-_CLEAREST = 12.0
+_CLEAREST = 12.0  # a release that reveals a coin with certainty is planned for as if it revealed it this clearly
 
 
 class GuessPlan(NamedTuple):

@@ -28,8 +28,7 @@ from sordino.core.spec import (
 from sordino.core.validate import InputError, refuse
 from sordino.noise.calls import Law, NoisedCall
 
-# Scales are rounded to the precision that a run computes in.
-_SAME_SCALE = 1e-6
+_SAME_SCALE = 1e-6  # scales are rounded to the precision that a run computes in
 _AVERAGE_LAWS = {AverageNoiseKind.LAPLACE: Law.LAPLACE, AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN}
 
 

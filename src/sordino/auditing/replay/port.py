@@ -205,8 +205,7 @@ def _same(first: Any, second: Any) -> bool:
     return type(first) is type(second) and first == second
 
 
-# A step of so many numbers is drawn in pieces of 8,192, each with a key derived for it.
-_PIECE, _PIECES = 8192, 3
+_PIECE, _PIECES = 8192, 3  # a step of so many numbers is drawn in pieces of 8,192, each with a key derived for it
 
 
 def key_faults(fresh: Callable[[], Randomness]) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from sordino.auditing.experiment import chain_of
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_gap, on_first_axes
+from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_gap, on_few_axes
 from sordino.auditing.replay.examine import SECONDS, Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Run, Sources
@@ -281,8 +281,7 @@ def _words(kind: ColumnKind) -> tuple[str, ...]:
 # Records whose steps are looked at where batches are hidden, pairs of an instance, and steps that a person waits for.
 _RECORDS, _PAIRS, _MOST_STEPS = 8, 6, 20_000
 _AXES = 4
-# So much longer than the clip, where there is one: a record that is not clipped shows.
-_LONGER = 50.0
+_LONGER = 50.0  # so much longer than the clip, where there is one: a record that is not clipped shows
 
 
 def replay_chain(spec: Spec, *, confidence: float, seed: int, seconds: float = SECONDS) -> Implementation:
@@ -294,7 +293,7 @@ def replay_chain(spec: Spec, *, confidence: float, seed: int, seconds: float = S
     if spec.instance is not None:
         trials = islice(_of_instance(spec), _PAIRS)
     else:
-        spec = spec if chain.projection is not None else on_first_axes(spec, min(spec.dim, _AXES))
+        spec = on_few_axes(spec, _AXES)
         trials = _of_quadratic(spec)
     return examine(spec, trials, confidence=confidence, seed=seed, seconds=seconds)
 

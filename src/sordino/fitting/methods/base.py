@@ -50,19 +50,15 @@ class Method(ABC):
     """One way to fit; it plans without rows and runs what it planned."""
 
     name: ClassVar[str]
-    # Words of tasks that it can learn, besides those which name it.
-    tasks: ClassVar[tuple[str, ...]]
-    # Whether "auto" may take it; otherwise it is for those who ask for it by name.
-    automatic: ClassVar[bool] = True
-    # Whether it keeps the records of a unit together; otherwise a schema that declares such units is refused.
-    keeps_units: ClassVar[bool] = False
+    tasks: ClassVar[tuple[str, ...]]  # words of tasks that it can learn, besides those which name it
+    automatic: ClassVar[bool] = True  # whether "auto" may take it; otherwise it is for those who ask for it by name
+    keeps_units: ClassVar[bool] = (
+        False  # whether it keeps the records of a unit together; else such schemas are refused
+    )
     weighs: ClassVar[bool] = False
-    # Whether its intervals know everything that was released, and were measured to hold about as often as they say.
-    intervals_hold: ClassVar[bool] = False
-    # Whether its intervals are withheld, because they were seen not to hold.
-    intervals_withheld: ClassVar[bool] = False
-    # What the release says about floating point; a method that computes its noise exactly says so.
-    floating_point: ClassVar[Certificate] = NOT_COVERED
+    intervals_hold: ClassVar[bool] = False  # whether they know all that was released, and were measured to hold
+    intervals_withheld: ClassVar[bool] = False  # whether its intervals are withheld, because they were seen not to hold
+    floating_point: ClassVar[Certificate] = NOT_COVERED  # a method that computes its noise exactly says so
 
     def refusal(self, problem: FitProblem) -> str | None:
         """Why this problem is out of its reach, or None."""
@@ -239,8 +235,7 @@ def error_over_constant(problem: FitProblem, share: float, offset: float = 0.0) 
 # A method has to promise this much less error than the best constant, or nothing is worth releasing.
 BEATS_CONSTANT = 0.98
 LARGEST, _LEAST = 100.0, 1e-3
-# How far apart the two ends of the search may be in the end, as a factor.
-_CLOSE = 1.3
+_CLOSE = 1.3  # how far apart the two ends of the search may be in the end, as a factor
 
 
 class BudgetWarning(UserWarning):

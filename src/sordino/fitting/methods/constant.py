@@ -23,8 +23,7 @@ from sordino.noise.integer_sums import COVERED, DIGITS, Tallies, Vectors, check_
 from sordino.noise.port import noised_whole
 from sordino.noise.randomness import Randomness
 
-# Keeps a covariance positive where there is next to no noise.
-_NEGLIGIBLE = 1e-9
+_NEGLIGIBLE = 1e-9  # keeps a covariance positive where there is next to no noise
 _LEAST_SHARE = 1e-4
 _TARGETS, _COUNTS = "targets and their squares, over sqrt 2", "counts of the classes"
 

@@ -35,12 +35,10 @@ from sordino.noise.lattice import COVERED
 QUERY = "messages of stochastic expectation propagation"
 # A full Gaussian has a precision for each pair of columns; a network's are independent.
 _MOST_COLUMNS, _MOST_PARAMETERS = 64, 20_000
-# The standard deviation of residuals that messages are computed with, in units of scaled targets.
-_RESIDUAL = 0.2
+_RESIDUAL = 0.2  # the standard deviation of residuals that messages are computed with, in units of scaled targets
 # Rows and targets of a network are multiplied by these, so that a usual spread is about 1.
 _ROW_UNIT, _TARGET_UNIT = 2.5, 4.0
-# The spread of a mixture's components in the units that its rounds were chosen in.
-_SPREAD = 0.5
+_SPREAD = 0.5  # the spread of a mixture's components in the units that its rounds were chosen in
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ _STEEPEST, _CURVED = math.sqrt(2.0) * _LENGTH, 0.5 * _LENGTH**2
 _LEAST, _LARGEST = 0.2, 3.0
 _LEAST_CURVATURE = 0.02
 
-# The largest length of one record's pair (g / its bound, h / its bound), rounded up.
-LENGTH = up(math.sqrt(2.0), 2)
+LENGTH = up(math.sqrt(2.0), 2)  # the largest length of one record's pair (g / its bound, h / its bound), rounded up
 
 
 def contributions(z: Array, codes: NDArray[np.int64], t: float) -> Array:

@@ -22,7 +22,6 @@ from sordino.fitting.methods.natural_plan import (
     natural_predicted,
     natural_specs,
     network_of,
-    outputs_of,
     room_for_parameters,
     settings_for,
     sums_options,
@@ -50,10 +49,8 @@ from sordino.noise.randomness import Purpose
 from sordino.noise.whole_rows import own_products
 
 _MOST_PARAMETERS = 500
-# Squared rows may be this much longer than their mean before they are shortened.
-_ROOM = 1.5
-# Prior variance of coefficients of whitened rows, in units of the target's.
-_EFFECTS = 0.1
+_ROOM = 1.5  # squared rows may be this much longer than their mean before they are shortened
+_EFFECTS = 0.1  # prior variance of coefficients of whitened rows, in units of the target's
 _LEAST_SPREAD, _LEAST_SHARE = 0.02, 0.03
 # Noise in the second moments that whiten rows makes steps too short in some directions and too long in others. With D
 # the relative error of these moments, errors of steps grow by (1 + D)^-2, to second order by 3 D^2 if nothing made up
@@ -167,7 +164,7 @@ class _Run:
         for _ in range(2):
             options = sums_options(problem, settings, length)
             rows = np.column_stack([self._rows(transform), np.ones(len(self.X))])
-            targets = self.y if outputs_of(problem) == 1 else np.zeros(len(self.X))
+            targets = self.y if problem.outputs == 1 else np.zeros(len(self.X))
             release = run_statistics(next(self.specs), rows, targets, self.sources.fresh(), options=options)
             gram, cross, square = options.stack.parts(release.statistics, rows.shape[1])
             unit = length**2 / self.records

@@ -19,8 +19,7 @@ from sordino.fitting.problem import FitProblem
 from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack, statistics_spec
 from sordino.models.families.networks import SkipClassification, SkipNetwork, SkipRegression
 
-# A uniform number between its bounds, times this, has variance 1.
-_WIDTH = math.sqrt(3.0)
+_WIDTH = math.sqrt(3.0)  # a uniform number between its bounds, times this, has variance 1
 _SIZES, _CLASSES = "sizes of residuals, counted", "records of each class, counted"
 # Where hidden units can see every column only if there are fewer of them than this, they see numbers alone.
 _FEW_UNITS = 4
@@ -113,14 +112,9 @@ def columns_read(problem: FitProblem, fewest: int = _FEW_UNITS, room: float = ma
     first = np.zeros((problem.features + 1, len(scaled)))
     for column, (place, scale) in enumerate(scaled):
         first[place, column] = scale
-    outputs = outputs_of(problem)
+    outputs = problem.outputs
     see_all = not numbers or (room - outputs * (1 + len(scaled))) / (len(scaled) + 1 + outputs) >= fewest
     return Columns(first, len(scaled) if see_all else len(numbers), squares)
-
-
-def outputs_of(problem: FitProblem) -> int:
-    """How many scores a row has: two classes have one."""
-    return 1 if (problem.classes or 2) == 2 else problem.classes or 1
 
 
 def room_for_parameters(problem: FitProblem, settings: NaturalSettings) -> float:
@@ -130,7 +124,7 @@ def room_for_parameters(problem: FitProblem, settings: NaturalSettings) -> float
 
 def network_of(problem: FitProblem, settings: NaturalSettings, variance: float = 1.0) -> SkipNetwork:
     """The network for so many records of a public shape; its size as asked for, or as noise allows."""
-    room, asked, outputs = room_for_parameters(problem, settings), problem.settings["hidden"], outputs_of(problem)
+    room, asked, outputs = room_for_parameters(problem, settings), problem.settings["hidden"], problem.outputs
     columns = columns_read(problem, room=room)
     units = math.floor((room - outputs * (1 + columns.count)) / (columns.seen + 1 + outputs))
     hidden = max(1, units) if asked is None else asked[0]
@@ -142,7 +136,7 @@ def network_of(problem: FitProblem, settings: NaturalSettings, variance: float =
 def sums_options(problem: FitProblem, settings: NaturalSettings, length: float) -> StatisticsOptions:
     """How the products of rows are summed, for rows of at most this length."""
     bound = target_bound(problem) if problem.classes is None else 1.0
-    cross = settings.cross if outputs_of(problem) == 1 else 0.01  # several classes are no number
+    cross = settings.cross if problem.outputs == 1 else 0.01  # several classes are no number
     return StatisticsOptions(length, bound, stack=StatisticsStack(cross=cross, square=0.5 * cross))
 
 

@@ -52,18 +52,14 @@ from sordino.models.base import LinearScoreModel
 from sordino.models.families.regression import Huber
 from sordino.noise.integer_sums import COVERED
 
-# Directions of a sketch, and its rounds: the second looks along what the first has shown.
-_DIRECTIONS, _SKETCHES = 8, 2
+_DIRECTIONS, _SKETCHES = 8, 2  # directions of a sketch, and its rounds: the second looks along what the first has shown
 # Random directions of unit rows have about the root of their share of all columns; this many times it is kept whole.
 _KEPT = 2.0
-# A sketch is made where it would show directions that hold this share of the rows' squares.
-_VISIBLE = 0.15
+_VISIBLE = 0.15  # a sketch is made where it would show directions that hold this share of the rows' squares
 # Large tables take longer paces a little earlier: drawn ones are as good with either, Adult is better by 7 %.
 _MANY_RECORDS, _EARLIER = 10_000, 1.35
-# Prior standard deviation of the log-odds of a typical row.
-_INTERCEPT = 2.0
-# Numbers: residuals are cut at so many deviations of the targets, and the slope that leaves.
-_CUT, _SLOPE = 1.5, 0.8
+_INTERCEPT = 2.0  # prior standard deviation of the log-odds of a typical row
+_CUT, _SLOPE = 1.5, 0.8  # numbers: residuals are cut at so many deviations of the targets, and the slope that leaves
 # Targets are no less spread than this share of their bound, and scores leave no less of their variance.
 _LEAST_SPREAD, _LEAST_LEFT = 0.02, 0.05
 

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from sordino.fitting.problem import FitProblem
 
 AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
-# Draws of the posterior that predictions average over.
-DRAWS = 256
-# In the settings of a release: what was asked for, so that the run can be planned again.
-ASKED = "asked"
+DRAWS = 256  # draws of the posterior that predictions average over
+ASKED = "asked"  # in the settings of a release: what was asked for, so that the run can be planned again
 # In the settings of a release: the error that its plan expected, over that of the best constant.
 EXPECTED_ERROR = "expected_error_over_constant"
 Begin = Callable[[str], None]
@@ -116,32 +114,21 @@ def declared_number(schema: "Schema", what: str, name: object) -> "tuple[int, Nu
 class Task(ABC):
     """What is learned; attributes of the class say what every file of a task must say."""
 
-    word: ClassVar[str]
-    """Of the task in a release."""
-    title: ClassVar[str]
-    """What people call it."""
-    models: ClassVar[Mapping[str, Mapping[str, Any]]]
-    """The words that `fit` takes for it, each with the settings that it fixes."""
-    methods: ClassVar[tuple[str, ...]]
-    """The words of the methods that can learn it."""
-    families: ClassVar[tuple[str, ...]]
-    """The models that its releases may hold."""
-    options: ClassVar[tuple[TaskOption, ...]] = ()
-    """Its public settings."""
-    outcome: ClassVar[str] = ""
-    """What the mean of a target is called; empty where there is no target."""
-    ratio: ClassVar[str] = ""
-    """What exp of a coefficient is called; empty where it is nothing."""
-    linear: ClassVar[bool] = False
-    """Whether a score is linear in the columns, so that coefficients mean something."""
-    classifies: ClassVar[bool] = False
-    """Whether targets are labels."""
-    scored: ClassVar[bool] = False
-    """Whether single records can be scored, and models compared and chosen by that."""
-    several_rows: ClassVar[bool] = False
-    """Whether a record becomes several rows of the engine, so that it can be no part of a unit and has no weight."""
-    kept: ClassVar[tuple[str, ...]] = ()
-    """The names of `kept_settings`."""
+    word: ClassVar[str]  # of the task in a release
+    title: ClassVar[str]  # what people call it
+    models: ClassVar[
+        Mapping[str, Mapping[str, Any]]
+    ]  # the words that `fit` takes, each with the settings that it fixes
+    methods: ClassVar[tuple[str, ...]]  # the words of the methods that can learn it
+    families: ClassVar[tuple[str, ...]]  # the models that its releases may hold
+    options: ClassVar[tuple[TaskOption, ...]] = ()  # its public settings
+    outcome: ClassVar[str] = ""  # what the mean of a target is called; empty where there is no target
+    ratio: ClassVar[str] = ""  # what exp of a coefficient is called; empty where it is nothing
+    linear: ClassVar[bool] = False  # whether a score is linear in the columns, so that coefficients mean something
+    classifies: ClassVar[bool] = False  # whether targets are labels
+    scored: ClassVar[bool] = False  # whether single records can be scored, and models compared and chosen by that
+    several_rows: ClassVar[bool] = False  # whether a record becomes several rows, so that it has no unit and no weight
+    kept: ClassVar[tuple[str, ...]] = ()  # the names of `kept_settings`
 
     def __repr__(self) -> str:
         return f"<task {self.word}>"

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from sordino.fitting.predictor import Predictor
     from sordino.fitting.problem import FitProblem
 
-# Scores beyond this are no rates of anything.
-LARGEST_SCORE = 50.0
-# Counts that are drawn for each row to find the ends of its interval.
-_DRAWN = 2000
+LARGEST_SCORE = 50.0  # scores beyond this are no rates of anything
+_DRAWN = 2000  # counts that are drawn for each row to find the ends of its interval
 
 
 def _flag(name: str, value: object) -> bool:

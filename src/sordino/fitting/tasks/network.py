@@ -9,8 +9,7 @@ from sordino.fitting.tasks.base import ClassTask, NumberTask, TaskOption, or_non
 if TYPE_CHECKING:
     from sordino.fitting.problem import FitProblem
 
-# The hidden layers of a dense network where nobody says.
-USUAL_HIDDEN = (16,)
+USUAL_HIDDEN = (16,)  # the hidden layers of a dense network where nobody says
 
 
 def _widths(name: str, value: object) -> tuple[int, ...]:

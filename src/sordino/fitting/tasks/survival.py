@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from sordino.fitting.predictor import Predictor
     from sordino.fitting.problem import FitProblem
 
-# How many time bins hazards may have.
-MOST_BINS = Interval(2, 64)
+MOST_BINS = Interval(2, 64)  # how many time bins hazards may have
 _BINS_HELP = "Cox only: how many equal time bins, or edges such as 0,1,2,4; absent: 4."
-# Rows at a time where every draw has a chance for each row.
-_ROWS = 256
+_ROWS = 256  # rows at a time where every draw has a chance for each row
 
 
 def _bins(name: str, value: object) -> int | tuple[float, ...]:

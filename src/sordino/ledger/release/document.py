@@ -46,8 +46,7 @@ from sordino.mechanisms.posterior.network import NetworkPosterior
 from sordino.models.registry import build_model
 
 FORMAT = "sordino-release"
-# Written and read: a larger minor version has keys that a reader may ignore.
-MAJOR, MINOR = 2, 1
+MAJOR, MINOR = 2, 1  # written and read: a larger minor version has keys that a reader may ignore
 NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; anyone who knows the seed can subtract the noise"
 
 # What was done to rows before the fit: nothing but what the schema declares, or something that only the caller knows.
