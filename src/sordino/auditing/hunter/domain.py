@@ -9,16 +9,17 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from sordino.auditing.hunter.processes import Table
+from sordino.auditing.hunter.processes import Cell, Record, Table
 from sordino.core.bound import Relation
 from sordino.core.spec.fields import Contradiction, Flag, Nested, Number, Schema, Section, Several, Shape, Whole, Word
 from sordino.core.validate import ANY_REAL, InputError, Interval, refuse
 
 HUGE, TINY = 1e300, 5e-324
+Choice = TypeVar("Choice")
 MOST_SIZE = 10_000
 
 
@@ -43,13 +44,13 @@ class Field(Section):
     high: Annotated[float, Number(ANY_REAL)] = HUGE
     whole: Annotated[bool, Flag()] = False
     special: Annotated[bool, Flag()] = False
-    values: Annotated[tuple[Any, ...] | None, Cells()] = None
+    values: Annotated[tuple[Cell, ...] | None, Cells()] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         if not self.low < self.high:
             yield Contradiction("high", f"above low, {self.low!r}", self.high)
 
-    def corners(self) -> list[Any]:
+    def corners(self) -> list[Cell]:
         """Cells worth trying, the likelier ones first."""
         if self.values:
             return list(self.values[:8])
@@ -58,10 +59,10 @@ class Field(Section):
         inside += [TINY, float(np.nextafter(high, low)), 2.0**-30, 1e9, 2.0**53]
         kept = [float(math.floor(one)) if self.whole else one for one in inside]
         kept = list(dict.fromkeys(one for one in kept if low <= one <= high))
-        cells: list[Any] = [int(one) for one in kept] if self.whole else list(kept)
+        cells: list[Cell] = [int(one) for one in kept] if self.whole else list(kept)
         return [*cells[:2], *([math.nan, math.inf, -math.inf] if self.special else []), *cells[2:]]
 
-    def random(self, rng: np.random.Generator) -> Any:
+    def random(self, rng: np.random.Generator) -> Cell:
         if self.values:
             return self.values[int(rng.integers(len(self.values)))]
         bounds = max(self.low, -1e12), min(self.high, 1e12)
@@ -87,7 +88,7 @@ class RecordFields(Shape):
 class TableDomain(Section):
     """Records of one or several fields, and how many of them a table has."""
 
-    records: Annotated[Any, RecordFields()]
+    records: Annotated[Field | tuple[Field, ...], RecordFields()]
     size: Annotated[tuple[int, ...], Several(Whole(Interval(0, MOST_SIZE)), most=2)] = (0, 8)
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -98,10 +99,10 @@ class TableDomain(Section):
     def fields(self) -> tuple[Field, ...]:
         return (self.records,) if isinstance(self.records, Field) else self.records
 
-    def record(self, cells: Sequence[Any]) -> Any:
+    def record(self, cells: Sequence[Cell]) -> Record:
         return cells[0] if isinstance(self.records, Field) else tuple(cells)
 
-    def rows(self) -> list[Any]:
+    def rows(self) -> list[Record]:
         """Records worth trying: all fields low, all high, alternating, one field high or low, and so on."""
         corners = [field.corners() for field in self.fields]
         width = len(corners)
@@ -120,7 +121,7 @@ class TableDomain(Section):
                 found.append([math.nan if place == chosen else one[0] for place, one in enumerate(corners)])
         return list({repr(value): value for value in map(self.record, found)}.values())
 
-    def random_record(self, rng: np.random.Generator) -> Any:
+    def random_record(self, rng: np.random.Generator) -> Record:
         return self.record([field.random(rng) for field in self.fields])
 
 
@@ -190,12 +191,12 @@ def neighbours(claim: PrivacyClaim, rng: np.random.Generator, most: int = 400) -
     return list(found.values())
 
 
-def _early(ranked: Sequence[Any], rng: np.random.Generator) -> Any:
+def _early(ranked: Sequence[Choice], rng: np.random.Generator) -> Choice:
     """One of several things, the first ones more often."""
     return ranked[int(rng.geometric(0.4) - 1) % len(ranked)]
 
 
-def _shared(domain: TableDomain, rows: list[Any], size: int, rng: np.random.Generator) -> tuple[Table, bool]:
+def _shared(domain: TableDomain, rows: list[Record], size: int, rng: np.random.Generator) -> tuple[Table, bool]:
     """Shared records, and whether they come in twos: all the same, two or several in turn, in twos, or any."""
     kind = int(rng.integers(6))
     if kind < 2:

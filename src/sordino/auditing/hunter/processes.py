@@ -28,7 +28,9 @@ from scipy.stats import rankdata
 from sordino.auditing.hunter import worker
 from sordino.core.validate import InputError
 
-Table = tuple[Any, ...]
+Cell = float | int | str
+Record = Cell | tuple[Cell, ...]
+Table = tuple[Record, ...]
 MOST_HANGS, MOST_DEATHS, PATIENCE = 3, 24, 120.0
 # Tables of one request at most; deviations of a dependence; answers that a seeded generator is judged by.
 _PIECE, _DEVIATIONS, _SURE = 64, 6.0, 64

@@ -64,10 +64,6 @@ class Method(ABC):
         """Why this problem is out of its reach, or None."""
         return None
 
-    def tells_intervals(self, problem: FitProblem) -> bool:
-        """Whether it reports intervals here: by the declared numbers alone."""
-        return not self.intervals_withheld
-
     def too_wide(self, problem: FitProblem) -> bool:
         """Whether there are so many coefficients that any other method predicts better."""
         return False

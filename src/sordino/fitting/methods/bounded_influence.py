@@ -183,9 +183,6 @@ class BoundedInfluence(Method):
             return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
         return "needs a column that can vary" if columns == 1 else None
 
-    def tells_intervals(self, problem: FitProblem) -> bool:
-        return _sizes(problem)[1] <= MOST_COEFFICIENTS
-
     def too_wide(self, problem: FitProblem) -> bool:
         return _sizes(problem)[1] > _MOST_PREDICTED
 
@@ -197,7 +194,8 @@ class BoundedInfluence(Method):
 
     def plan(self, problem: FitProblem) -> InfluencePlan:
         columns = public_columns(problem)
-        cautions = () if self.tells_intervals(problem) else (f"Intervals of this fit are withheld: {TOO_MANY}.",)
+        told = _sizes(problem)[1] <= MOST_COEFFICIENTS
+        cautions = () if told else (f"Intervals of this fit are withheld: {TOO_MANY}.",)
         made = influence_plan(problem, columns)
         # Scores of numbers are as large as leaves the typical residual; they are spread evenly over whitened columns.
         numbers = TYPICAL_RESIDUAL * NUMBER_SCORES / math.sqrt(1.0 - NUMBER_SCORES**2)

@@ -162,10 +162,6 @@ class Task(ABC):
             return np.where(target > 0, 1.0, -1.0)
         return 2.0 * target - 1.0 if self.classifies and kind.classes == 2 else target
 
-    def target_units(self, kind: "ColumnKind") -> tuple[float, float]:
-        """Centre and scale of what is learned of a number, in the units of the table; 0 and 1 of others."""
-        return kind.centre_and_scale if is_number(kind) else (0.0, 1.0)
-
     @abstractmethod
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         """The model in words; the variance of residuals matters to numbers only."""
