@@ -220,7 +220,7 @@ def _variant(case: Case) -> AnswerParts:
     return [words], {"variant": kind, "model": "central"}, [_report("theorems", "the winning bound")]
 
 
-@_asked("composition", "Composition", "What else was released about the same people, and how do the losses add up?",
+@_asked("composition", "Composition", "What else was released about the same people, and how do the losses accumulate?",
         "ledger/test_filter")  # fmt: skip
 def _composition(case: Case) -> AnswerParts:
     subject, stated = case.subject, case.release.ledger
@@ -237,8 +237,8 @@ def _composition(case: Case) -> AnswerParts:
     facts |= {"compared": True, "releases": subject.balance.releases, "names_this_release": subject.named_by_ledger}
     named = "this release by its digest" if subject.named_by_ledger else "no release"
     words += [
-        f"The ledger records {subject.balance.releases} release(s). A privacy filter adds their losses. The sum is "
-        f"valid even if later releases depend on earlier ones. The entry was recomputed: {case.checks.entry}.",
+        f"The ledger records {subject.balance.releases} release(s). A privacy filter accumulates their losses. The "
+        f"total is valid even if later releases depend on earlier ones. The entry was recomputed: {case.checks.entry}.",
         f"The entry identifies {named}.",
     ]
     return words, facts, [*links, _file("ledger", "balance and entry", "ledger")]
