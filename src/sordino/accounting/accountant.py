@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 from sordino.accounting.calibration import calibrate
@@ -12,10 +12,9 @@ from sordino.core.bound import Bound, Relation, View
 from sordino.core.guarantee import check_delta
 from sordino.core.results import figure_axes
 from sordino.core.spec import Batch, Clipping, Part, Problem, Scheme, Spec
-from sordino.core.spec.chain import RATE
 from sordino.core.spec.matrices import Strategy
 from sordino.core.spec.mechanisms import AnswerNoise, AnswerNoiseKind
-from sordino.core.validate import NON_NEGATIVE, InputError, instance_of, number, whole_number
+from sordino.core.validate import NON_NEGATIVE, SHARE, InputError, instance_of, number, whole_number
 from sordino.mechanisms.chain import specs as chains
 from sordino.mechanisms.chain.specs import ChainOptions, Step
 
@@ -71,15 +70,10 @@ class Run:
         runs = (self, *(instance_of("a run", other, Run) for other in others))
         if len({run.spec.relation for run in runs}) > 1:
             raise InputError("These runs have different relations. A guarantee under one says nothing about the other.")
-        parts = [part for run in runs for part in run._parts()]
-        composite = specs.Composite(tuple(parts * whole_number("times", times)))
+        each = [one for run in runs for one in run.spec.runs()]
+        parts = tuple(Part(one.algorithm, one.problem, one.average, one.view) for one in each)
+        composite = specs.Composite(parts * whole_number("times", times))
         return Run(Spec(algorithm=composite, relation=self.spec.relation, view=self.spec.view))
-
-    def _parts(self) -> tuple[Part, ...]:
-        spec = self.spec
-        if isinstance(spec.algorithm, specs.Composite):
-            return tuple(replace(part, view=part.view or spec.view) for part in spec.algorithm.parts)
-        return (Part(spec.algorithm, spec.problem, spec.average, spec.view),)
 
     def calibrate(self, *, epsilon: float, delta: float, over: str = "noise") -> "Run":
         """The run with the least noise that meets (epsilon, delta), or the most steps, smallest batch, largest clip."""
@@ -95,9 +89,9 @@ class Run:
     def __str__(self) -> str:
         spec = self.spec
         words = f"{spec.algorithm.words}; {spec.relation.value}, {spec.view.value}"
-        return (
-            words if spec.delta is None else f"{words}; epsilon {self.epsilon(spec.delta):.4g} at delta {spec.delta:g}"
-        )
+        if spec.delta is not None:
+            words += f"; epsilon {self.epsilon(spec.delta):.4g} at delta {spec.delta:g}"
+        return words
 
 
 def _seen(algorithm: specs.Algorithm, relation: RelationWord) -> Run:
@@ -176,7 +170,7 @@ def dp_sgd(
     if sampling_rate is None:
         batch = Batch(Scheme(scheme), size=batch_size)
     else:
-        rate = number("sampling_rate", sampling_rate, RATE)
+        rate = number("sampling_rate", sampling_rate, SHARE)
         # No theorem on Poisson batches reads the number of records; a spec states one in which such a batch fits.
         records = math.ceil(1 / rate) if records is None else records
         batch = Batch(Scheme(scheme), size=max(1, round(rate * records)), rate=rate)
@@ -273,7 +267,5 @@ def heavy_tailed(
     >>> round(accounting.heavy_tailed(Problem(n=1000, dim=5), **run).epsilon(1e-5), 3)
     0.522
     """
-    noise = {"alpha": alpha, "sigma": sigma}
-    return Run(
-        chains.heavy_tailed_sgd(problem, step_size=step_size, batch=batch, clipping=clipping, **noise, **options)
-    )
+    law = {"alpha": alpha, "sigma": sigma}
+    return Run(chains.heavy_tailed_sgd(problem, step_size=step_size, batch=batch, clipping=clipping, **law, **options))

@@ -154,11 +154,6 @@ def _too_long(spec: Spec) -> str | None:
     return f"evaluates varying schedules of at most {uses.LONGEST_SCHEDULE} steps, and this run has {steps}"
 
 
-def _largest_ratio(spec: Spec) -> float | None:
-    steps = uses.noisy_steps(spec.algorithm, spec)
-    return None if steps is None else steps.largest_ratio
-
-
 def _unbounded_set(spec: Spec) -> str | None:
     projection = chain_of(spec).projection
     if projection is None:
@@ -193,8 +188,7 @@ def step_at_most(limit: str, reached: Callable[[Fraction, Fraction], Fraction], 
             return None
         return f"needs eta {'<' if strict else '<='} {limit} = {float(bound):.6g}, and eta = {float(eta):.6g}"
 
-    statement = f"the step size eta is {'below' if strict else 'at most'} {limit}"
-    return Assumption("step size", statement, failure)
+    return Assumption("step size", f"the step size eta is {'below' if strict else 'at most'} {limit}", failure)
 
 
 def audible_noise(longest_step: Callable[[Spec], float | None]) -> Assumption:
@@ -223,7 +217,7 @@ SCHEDULE_LENGTH = Assumption(
 AUDIBLE_STEPS = uses.at_most(
     "noise",
     "no step moves more than {limit:g} times its noise",
-    _largest_ratio,
+    lambda spec: None if (steps := uses.noisy_steps(spec.algorithm, spec)) is None else steps.largest_ratio,
     "evaluates steps that move at most {limit:g} times their noise, and a step moves {value:.3g} times it",
 )
 NUMERICAL = (SCHEDULE_LENGTH, AUDIBLE_STEPS)

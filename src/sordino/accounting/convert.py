@@ -56,8 +56,7 @@ def _divergences(losses: Array, masses: Array, infinite: float, error: float, or
     below = float((masses * np.exp(-losses)).sum()) * (1 + _ROUNDING)
     # Losses beyond 700 leave nothing that a float could hold.
     support = max(finite, math.log(min(1.0, below))) if below > 0 else finite
-    logs = np.log(masses)
-    values = np.empty(len(orders))
+    logs, values = np.log(masses), np.empty(len(orders))
     for i, order in enumerate(orders):
         exponents = logs + (order - 1) * losses
         peak = float(exponents.max())
@@ -155,8 +154,7 @@ def group_of_two(guarantee: claims.Guarantee) -> claims.Guarantee:
             grown = up(delta * (1 + math.exp(epsilon)), 4) if epsilon < 700 else math.ceil(delta)
             return claims.ApproxDP(2 * epsilon, min(1.0, grown))
     half = _CURVE[_CURVE <= 40.0]
-    deltas = guarantee.deltas(half)
-    doubled = np.minimum(1.0, deltas * (1 + np.exp(half)) * (1 + 1e-13))
+    doubled = np.minimum(1.0, guarantee.deltas(half) * (1 + np.exp(half)) * (1 + 1e-13))
     return claims.LossDistribution(((pair_from_curve(2 * half, doubled), 1),))
 
 
@@ -231,7 +229,7 @@ def subsample(guarantee: claims.Guarantee, rate: float, relation: Relation) -> c
     0.017037
     """
     _check_add_remove(relation)
-    rate = validate.number("rate", rate, validate.Interval(0.0, 1.0, low_open=True))
+    rate = validate.number("rate", rate, validate.SHARE)
 
     def amplified(epsilon: float) -> float:
         return up(math.log1p(rate * math.expm1(epsilon)) if epsilon < 700 else epsilon, 8)
@@ -347,5 +345,4 @@ def _renyi(uses: list[tuple[claims.RenyiDP, int]]) -> claims.RenyiDP:
     common = [order for order in uses[0][0].orders if all(order in curve.orders for curve, _ in uses)]
     orders = tuple(common) or claims.ORDERS[:1]
     values = tuple(weighted_sum_up((curve.at(order), count) for curve, count in uses) for order in orders)
-    failure = weighted_sum_up((curve.failure, count) for curve, count in uses)
-    return claims.RenyiDP(orders, values, min(1.0, failure))
+    return claims.RenyiDP(orders, values, min(1.0, weighted_sum_up((curve.failure, count) for curve, count in uses)))

@@ -7,7 +7,7 @@ it can move them relative to the noise. Nothing here claims amplification.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
@@ -100,7 +100,7 @@ def certificate_for(spec: Spec, constant: Constant) -> Certificate | None:
     bound = certificate_for(spec, GRADIENT_BOUND) if constant == GRADIENT_SENSITIVITY else None
     if bound is not None and math.isfinite(2 * bound.value):
         reason = f"triangle inequality, twice the gradient bound ({bound.reason})"
-        twice = Certificate(constant, up(2 * bound.value), bound.evidence, reason, bound.reads_private_data)
+        twice = replace(bound, constant=constant, value=up(2 * bound.value), reason=reason)
         candidates.append(twice)
     public = [candidate for candidate in candidates if not candidate.reads_private_data]
     return min(public or candidates, key=lambda candidate: candidate.value, default=None)
@@ -141,9 +141,11 @@ def public_certificates(spec: Spec, *constants: Constant) -> tuple[Certificate, 
 
 def unusable(certificates: Iterable[Certificate]) -> str | None:
     """Why one of these certificates must be refused, or None."""
-    private = next((one for one in certificates if one.reads_private_data), None)
-    known = "from public knowledge, and the certificate given reads private data"
-    return None if private is None else f"needs {private.constant.name} {known} ({private.reason})"
+    for one in certificates:
+        if one.reads_private_data:
+            known = "from public knowledge, and the certificate given reads private data"
+            return f"needs {one.constant.name} {known} ({one.reason})"
+    return None
 
 
 def promised(value: Promised | str | None, expected: str, got: str = "one without") -> Promised:
@@ -355,8 +357,7 @@ def sensitivity_constant(relation: Relation, scheme: Scheme | None) -> Constant:
     Replace-one: the sensitivity. Add-remove: the gradient bound, the move of a record that appears or vanishes. Poisson
     batches under replace-one use the bound too: the old record may be in the batch without the new one.
     """
-    hidden = relation is Relation.ADD_REMOVE or scheme in HIDDEN_USES
-    return GRADIENT_BOUND if hidden else GRADIENT_SENSITIVITY
+    return GRADIENT_BOUND if relation is Relation.ADD_REMOVE or scheme in HIDDEN_USES else GRADIENT_SENSITIVITY
 
 
 def noisy_steps(run: Algorithm, spec: Spec) -> NoisySteps | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sordino.core import validate
 from sordino.core.guarantee import Guarantee, guarantee_from_dict
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, InputError, Interval
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, SHARE, InputError, Interval
 
 
 class Relation(StrEnum):
@@ -209,8 +209,7 @@ REGULARISER_SMOOTHNESS = Constant("regulariser.smoothness", _UP, "smoothness of 
 GROWTH_G0 = Constant("gradient_growth.g0", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g0")
 GROWTH_G1 = Constant("gradient_growth.g1", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g1")
 HOELDER_CONSTANT = Constant("hoelder.constant", _UP, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: L")
-_SHARE = Interval(0.0, 1.0, low_open=True)
-HOELDER_EXPONENT = Constant("hoelder.exponent", _LOW, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: a", _SHARE)
+HOELDER_EXPONENT = Constant("hoelder.exponent", _LOW, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: a", SHARE)
 GROWTH_AT_ZERO = Constant("gradient_growth.at_zero", _UP, "sup |grad f(0, x)|")
 CONVERGENCE_ZETA = Constant("convergence.zeta", _UP, "TV(law_n, posterior) <= zeta * rate^n + bias: zeta")
 CONVERGENCE_RATE = Constant(
@@ -218,9 +217,7 @@ CONVERGENCE_RATE = Constant(
 )
 CONVERGENCE_BIAS = Constant("convergence.bias", _UP, "TV(law_n, posterior) <= zeta * rate^n + bias: bias")
 ERGODICITY_C = Constant("ergodicity.C", _UP, "V-uniform ergodicity: factor C", POSITIVE)
-ERGODICITY_RHO = Constant(
-    "ergodicity.rho", _UP, "V-uniform ergodicity: rate rho", Interval(0.0, 1.0, low_open=True, high_open=True)
-)
+ERGODICITY_RHO = Constant("ergodicity.rho", _UP, "V-uniform ergodicity: rate rho", OPEN_UNIT)
 DISSIPATIVITY = {
     name: Constant(f"dissipativity.{name}", _LOW if name == "m" else _UP, f"{name} of Simsekli et al., Assumptions 1-3")
     for name in ("K1", "K2", "m", "K", "B", "D")

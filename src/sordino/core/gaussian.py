@@ -120,9 +120,7 @@ class Bracket:
     @property
     def relative_width(self) -> float:
         """Width over the upper end; 0 for a degenerate bracket, infinite for one with an infinite upper end."""
-        if self.width == 0.0:
-            return 0.0
-        return math.inf if math.isinf(self.high) else self.width / self.high
+        return 0.0 if self.width == 0.0 else math.inf if math.isinf(self.high) else self.width / self.high
 
 
 def _show(value: float, digits: int, rounding: str) -> str:
@@ -275,8 +273,7 @@ def beta_lower(mu: float, alpha: ArrayLike) -> Array:
     location = quantile - mu
     slack = 32 * UNIT_ROUNDOFF * (1 + np.abs(location)) * (1 + np.abs(quantile) + mu)
     beta = special.ndtr(location) * (1 - slack)
-    inside = np.where(alpha >= 1.0, 0.0, np.where(alpha <= 0.0, 1.0, beta))
-    return np.clip(inside, 0.0, 1.0)
+    return np.clip(np.where(alpha >= 1.0, 0.0, np.where(alpha <= 0.0, 1.0, beta)), 0.0, 1.0)
 
 
 def composed(uses: Iterable[tuple[float, int]]) -> float:

@@ -88,9 +88,10 @@ class _AtOnePoint(Guarantee):
     """One (epsilon, delta); other points follow from its dominating pair."""
 
     @property
-    @abstractmethod
     def point(self) -> tuple[float, float]:
-        """The epsilon and the delta."""
+        """The epsilon and the delta, 0 unless it has a value of that name."""
+        stated = {name: getattr(self, attribute) for attribute, name in self.json_names.items()}
+        return stated.get("epsilon", 0.0), stated.get("delta", 0.0)
 
     def delta(self, epsilon: float) -> float:
         """That of the dominating pair (Kairouz, Oh & Viswanath 2017, Theorem 3.2)."""
@@ -111,8 +112,7 @@ class _AtOnePoint(Guarantee):
         if excess >= 1.0:
             return 0.0
         saved = -math.log1p(-excess)
-        candidate = epsilon0 - saved + 4 * UNIT_ROUNDOFF * (epsilon0 + saved)
-        return min(max(0.0, candidate), epsilon0)
+        return min(max(0.0, epsilon0 - saved + 4 * UNIT_ROUNDOFF * (epsilon0 + saved)), epsilon0)
 
 
 @register("pure", value=validate.NON_NEGATIVE)
@@ -125,10 +125,6 @@ class PureDP(_AtOnePoint):
 
     json_names: ClassVar = {"value": "epsilon"}
     value: float
-
-    @property
-    def point(self) -> tuple[float, float]:
-        return self.value, 0.0
 
 
 @register("approximate", epsilon_value=validate.NON_NEGATIVE, delta_value=validate.PROBABILITY)
@@ -143,10 +139,6 @@ class ApproxDP(_AtOnePoint):
     epsilon_value: float
     delta_value: float
 
-    @property
-    def point(self) -> tuple[float, float]:
-        return self.epsilon_value, self.delta_value
-
 
 @register("total-variation", value=validate.PROBABILITY)
 class TotalVariation(_AtOnePoint):
@@ -158,10 +150,6 @@ class TotalVariation(_AtOnePoint):
 
     json_names: ClassVar = {"value": "delta"}
     value: float
-
-    @property
-    def point(self) -> tuple[float, float]:
-        return 0.0, self.value
 
 
 @register("gaussian", mu=validate.NON_NEGATIVE)

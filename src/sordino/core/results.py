@@ -12,6 +12,7 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from sordino.core.validate import InputError, one_of, printable, refuse
@@ -55,11 +56,7 @@ class Result(ABC):
 
     def to_frame(self) -> Any:
         """A pandas data frame with all digits, one line for each row."""
-        try:
-            import pandas  # noqa: PLC0415, ICN001  (optional: loaded only when asked for)
-        except ImportError:
-            raise refuse("the package pandas", "to be installed", "none", "install pandas") from None
-        return pandas.DataFrame(dict(self.shown.columns))
+        return optional_module("pandas").DataFrame(dict(self.shown.columns))
 
     def to_csv(self) -> str:
         """All digits, one line for each row; of the title only that it may not be published is kept, as a column."""
@@ -158,15 +155,18 @@ class ResultTable(Result):
         return self
 
 
+def optional_module(name: str, extra: str = "") -> Any:
+    """A module of a package that is loaded only when it is asked for, or how to install it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise refuse(f"the package {package}", "to be installed", "none", f"install {extra or package}") from None
+
+
 def figure_axes(ax: Any) -> Any:
     """The axes that were given, or new ones of matplotlib."""
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot as plt  # noqa: PLC0415  (optional: loaded only when asked for)
-    except ImportError:
-        raise refuse("the package matplotlib", "to be installed", "none", "install matplotlib") from None
-    return plt.subplots()[1]
+    return optional_module("matplotlib.pyplot").subplots()[1] if ax is None else ax
 
 
 def by_name(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:

@@ -134,6 +134,7 @@ class Interval:
 POSITIVE = Interval(0.0, low_open=True)
 NON_NEGATIVE = Interval(0.0)
 PROBABILITY = Interval(0.0, 1.0)
+SHARE = Interval(0.0, 1.0, low_open=True)
 OPEN_UNIT = Interval(0.0, 1.0, low_open=True, high_open=True)
 ANY_REAL = Interval()
 COUNT = Interval(1)
@@ -141,9 +142,8 @@ COUNT = Interval(1)
 
 def refuse(name: str, allowed: str, given: Any, remedy: str = "") -> InputError:
     """The one kind of message, ``Expected NAME in RANGE, got VALUE; REMEDY.``; callers `raise refuse(...)`."""
-    text = _shown(given)
     tail = f"; {remedy}" if remedy else ""
-    return InputError(f"Expected {name} {allowed}, got {text}{tail}.")
+    return InputError(f"Expected {name} {allowed}, got {_shown(given)}{tail}.")
 
 
 def number(name: str, value: Any, allowed: Interval = ANY_REAL, remedy: str = "") -> float:

@@ -6,14 +6,13 @@ rows of a public table. An effect is a difference of two margins. All come from 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from sordino.core import __version__
 from sordino.core.arrays import Array, tails, weighted_quantiles
-from sordino.core.results import Estimate, Result, ResultTable, by_name, figure, interval
+from sordino.core.results import Estimate, Result, ResultTable, by_name, figure, interval, optional_module
 from sordino.core.validate import InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import (
     Boolean,
@@ -325,7 +324,7 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
         An ArviZ object. `slope` has the dimension `column`, and with several classes `class` as well. Attributes have
         the guarantee. It needs the extra `arviz`.
     """
-    arviz = the_arviz()
+    arviz = optional_module("arviz", "sordino[arviz]")
     predictor = Predictor(release)
     names, table = _drawn(predictor, draws, seed)
     words = _class_words(predictor)
@@ -346,15 +345,6 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
     found: Any = arviz.from_dict(**groups, coords=coords, dims=dims, pred_dims=dims)
     found.posterior.attrs |= guarantee_attributes(release)
     return found
-
-
-def the_arviz() -> ModuleType:
-    """The package of the extra `arviz`, which nothing else loads."""
-    try:
-        import arviz  # noqa: PLC0415  (an extra: loaded only when asked for)
-    except ImportError:
-        raise refuse("the package arviz", "to be installed", "none", "install sordino[arviz]") from None
-    return arviz
 
 
 def guarantee_attributes(release: StoredRelease) -> Mapping[str, Any]:

@@ -13,13 +13,13 @@ from scipy import special
 
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
-from sordino.core.results import MOST_ROWS, Result
+from sordino.core.results import MOST_ROWS, Result, optional_module
 from sordino.core.validate import OPEN_UNIT, InputError, number, whole_number
 from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import LEVEL, Line
-from sordino.inference.margins import guarantee_attributes, the_arviz
+from sordino.inference.margins import guarantee_attributes
 from sordino.inference.summary import (
     CHECK,
     COMPARISON,
@@ -280,7 +280,7 @@ class CustomRelease(Release):
         Returns:
             An `InferenceData` whose posterior has the guarantee among its attributes.
         """
-        arviz = the_arviz()
+        arviz = optional_module("arviz", "sordino[arviz]")
         groups: dict[str, object] = {"posterior": self.sites}
         chains, draws = self._table.shape[:2]
         if public is not None:

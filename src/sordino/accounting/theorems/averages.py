@@ -8,15 +8,9 @@ import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
+from sordino.accounting.bounds import segments
 from sordino.accounting.bounds.contraction import contraction_of, required_contraction, resting_on
-from sordino.accounting.bounds.segments import (
-    LONGEST_RUN,
-    LongRun,
-    largest_sum,
-    one_weight_law,
-    step_weights,
-    weighted_uses_law,
-)
+from sordino.accounting.bounds.segments import LongRun
 from sordino.accounting.bounds.window import RoundedLaw
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import failing, mix
@@ -51,15 +45,14 @@ def sensitivity_of_average(spec: Spec) -> float:
     if sensitivity is None:
         return math.inf
     per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
-    period = chain.batches_per_epoch(spec.n)
-    weights = _weights(spec)
+    period, weights = chain.batches_per_epoch(spec.n), _weights(spec)
     if isinstance(weights, LongRun):
         # One step size for all, the largest; the weights keep their own.
         moves = weights.largest_sum(chain.batch.scheme, period, chain.steps)
         real = _per_kept(spec, _times(moves, chains.largest_step(chain), per_step))
     else:
         weighted = _product(weights, _values(chain.step_size, chain.steps), per_step)
-        real = _per_kept(spec, largest_sum(weighted, chain.batch.scheme, period))
+        real = _per_kept(spec, segments.largest_sum(weighted, chain.batch.scheme, period))
     rounding = rounding_of_average(spec)
     return sum_up([real, rounding]) if rounding else real
 
@@ -120,7 +113,9 @@ def _weights(spec: Spec) -> Array | LongRun:
     """The weights of the steps; of a long run what they come to."""
     modulus, chain = chains.largest_modulus(spec), chain_of(spec)
     kept = chain.kept_iterates(spec.view)
-    return LongRun.of(modulus, kept) if chain.steps > LONGEST_RUN else step_weights(modulus, kept, chain.steps)
+    if chain.steps > segments.LONGEST_RUN:
+        return LongRun.of(modulus, kept)
+    return segments.step_weights(modulus, kept, chain.steps)
 
 
 def _values(schedule: Schedule, steps: int) -> Array:
@@ -191,21 +186,19 @@ _DRAWN = {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, Re
 _GAUSSIAN_VALUES, _LAPLACE_VALUES = 320, 48  # of the random move that are distinguished
 
 
-def _use(spec: Spec) -> float:
-    """What one use moves a step of size 1 by: Delta / b, or G / b where a Poisson batch gains or loses the record."""
-    (used, *_), size = chains.used_certificates(spec), chain_of(spec).divisor(spec.n)
-    per_step = used.value / size * _ROUND_UP
-    return left_by_use(spec, per_step) if chain_of(spec).batch.scheme is Scheme.POISSON else per_step
-
-
 def _random_move(spec: Spec, values: int) -> RoundedLaw:
     """The law of (G / N) times the sum of a_k s_k B_k over the steps, rounded up; for a run with a contraction."""
-    chain, use, weights = chain_of(spec), _use(spec), _weights(spec)
+    chain, weights, (used, *_) = chain_of(spec), _weights(spec), chains.used_certificates(spec)
     rate, kept = chain.rate(spec.n), _per_kept(spec, 1.0)
+    # What one use moves a step of size 1 by: Delta / b, or G / b where a Poisson batch gains or loses the record.
+    use = used.value / chain.divisor(spec.n) * _ROUND_UP
+    use = left_by_use(spec, use) if chain.batch.scheme is Scheme.POISSON else use
     if isinstance(weights, LongRun):
-        law = one_weight_law(_times(weights.largest, chains.largest_step(chain), use), chain.steps, rate, values)
+        largest = _times(weights.largest, chains.largest_step(chain), use)
+        law = segments.one_weight_law(largest, chain.steps, rate, values)
     else:
-        law = weighted_uses_law(_product(weights, _values(chain.step_size, chain.steps), use), rate, values)
+        moved = _product(weights, _values(chain.step_size, chain.steps), use)
+        law = segments.weighted_uses_law(moved, rate, values)
     moves, rounding = [_times(value, kept) for value in law.values], rounding_of_average(spec)
     return RoundedLaw(tuple(sum_up([move, rounding]) if rounding else move for move in moves), law.weights)
 
@@ -278,5 +271,4 @@ def _real_function(spec: Spec) -> str | None:
 def average(spec: Spec) -> Guarantee:
     """Given the batches both averages are Lipschitz functions of independent Gaussians."""
     failure = _failure(spec)
-    noise = released(average_of(spec), _move(spec))
-    return failing(noise, up(2 * failure - failure * failure))
+    return failing(released(average_of(spec), _move(spec)), up(2 * failure - failure * failure))

@@ -54,9 +54,9 @@ def _options(part: Spec) -> tuple[Bound, ...]:
     for bound in bounds_of(part):
         kind = type(bound.guarantee)
         size = _SIZES.get(kind, lambda _: 0.0)
-        key = kind if kind in _SIZES else bound.theorem
-        if key not in kept or size(bound.guarantee) < size(kept[key].guarantee):
-            kept[key] = bound
+        other = kept.setdefault(kind if kind in _SIZES else bound.theorem, bound)
+        if size(bound.guarantee) < size(other.guarantee):
+            kept[kind] = bound
     return tuple(kept.values())
 
 
@@ -178,12 +178,12 @@ def _largest_loss(guarantee: claims.Guarantee) -> float:
 @lru_cache(maxsize=16)
 def _base_curve(base: Spec) -> claims.RenyiDP | None:
     """The smallest Rényi values of one trial; curves that hold but for a failure are no use here."""
-    said = [(bound.guarantee, _largest_loss(bound.guarantee)) for bound in _base_bounds(base)]
-    usable = [
-        found if isinstance(found, claims.GaussianDP | claims.RenyiDP) else claims.PureDP(loss)
-        for found, loss in said
-        if loss < math.inf or isinstance(found, claims.GaussianDP | claims.RenyiDP)
-    ]
+    usable: list[claims.Guarantee] = []
+    for bound in _base_bounds(base):
+        if isinstance(bound.guarantee, claims.GaussianDP | claims.RenyiDP):
+            usable.append(bound.guarantee)
+        elif (loss := _largest_loss(bound.guarantee)) < math.inf:
+            usable.append(claims.PureDP(loss))
     curves = [curve for curve in map(to_renyi, usable) if curve.failure == 0.0]
     common = [order for order in claims.ORDERS if all(order in curve.orders for curve in curves)]
     if not curves or not common:
@@ -193,8 +193,8 @@ def _base_curve(base: Spec) -> claims.RenyiDP | None:
 
 @assumption("trial", "one trial has a Rényi curve")
 def _has_curve(spec: Spec) -> str | None:
-    lacking = _base_curve(spec.base()) is None
-    return f"needs a Rényi or pure bound on one trial{_why_none(spec)}" if lacking else None
+    known = _base_curve(spec.base()) is not None
+    return None if known else f"needs a Rényi or pure bound on one trial{_why_none(spec)}"
 
 
 def _why_none(spec: Spec) -> str:
@@ -235,8 +235,7 @@ def repeated(spec: Spec) -> claims.Guarantee:
         others = (1 + shape) * ((1 - 1 / orders) * values - math.log(stop) / orders)
         found = values + float(others.min()) + math.log(run.trials.mean) / (orders - 1)
         slack = abs(math.log(run.trials.mean)) / (orders - 1) + float(others.min())
-    raised = np.maximum(found, 0.0) + 1e-14 * (1 + values + slack)
-    return claims.RenyiDP(base.orders, tuple(raised.tolist()))
+    return claims.RenyiDP(base.orders, tuple((np.maximum(found, 0.0) + 1e-14 * (1 + values + slack)).tolist()))
 
 
 def _pure_base(spec: Spec) -> float | None:

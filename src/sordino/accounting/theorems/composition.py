@@ -68,8 +68,8 @@ def _new_orders(spec: Spec) -> str | None:
         return None
     if steps.steps <= steps.batches_per_epoch:
         return None
-    passed = f"{steps.steps} steps pass over {steps.batches_per_epoch} batches again"
-    return f"is about one pass where the order is drawn once, and {passed}"
+    again = f"{steps.steps} steps pass over {steps.batches_per_epoch} batches again"
+    return f"is about one pass where the order is drawn once, and {again}"
 
 
 def _clones_of(spec: Spec) -> list[LossDistribution]:

@@ -19,7 +19,7 @@ from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import Guarantee, TotalVariation
-from sordino.core.spec import GaussianStart, NoisyGradient, PointStart, Scheme, Spec, StableNoise
+from sordino.core.spec import GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
 
 NOISES = frozenset({"gaussian", "stable"})
 
@@ -36,11 +36,9 @@ def stable_unit(chain: NoisyGradient) -> float:
 
 def start_moment(chain: NoisyGradient, dim: int, power: float) -> float:
     """(E |theta_0|^p)^(1/p), rounded up."""
-    start = chain.start
-    if isinstance(start, GaussianStart):
-        return start.scale * formulas.gaussian_moment(power, dim) ** (1 / power)
-    values = start.values if isinstance(start, PointStart) else None
-    return 0.0 if values is None else up(math.hypot(*values), 4)
+    if isinstance(chain.start, GaussianStart):
+        return chain.start.scale * formulas.gaussian_moment(power, dim) ** (1 / power)
+    return 0.0 if chain.start.values is None else up(math.hypot(*chain.start.values), 4)
 
 
 _GROWTH = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
@@ -110,8 +108,7 @@ def _radius(spec: Spec, at_zero: float) -> float:
     chain = chain_of(spec)
     step, noise = chains.largest_step(chain), chains.extremes(chain.noise.scale, chain.steps)[0] * stable_unit(chain)
     sizes = chains.largest_modulus(spec), step * at_zero, noise, tail_index(chain), spec.dim
-    start = partial(start_moment, chain, spec.dim)
-    radius = formulas.mean_distance_from_origin(*sizes, start, chain.steps - 1)
+    radius = formulas.mean_distance_from_origin(*sizes, partial(start_moment, chain, spec.dim), chain.steps - 1)
     if chain.projection is None:
         return radius
     return min(radius, max(start_moment(chain, spec.dim, 1.0), chain.projection.radius))

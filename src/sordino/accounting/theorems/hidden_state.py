@@ -71,9 +71,8 @@ def balle(square: float, u: float, period: int, earlier: ArrayLike, steps: Array
     """
 
     def use(length: Array) -> Array:
-        quiet = np.maximum(length - 1, 1.0)
-        faded = u * np.exp(np.maximum(length * (math.log(square) / 2), -_LARGEST_EXPONENT)) / quiet
-        return np.where(length <= 1, u, faded)
+        faded = u * np.exp(np.maximum(length * (math.log(square) / 2), -_LARGEST_EXPONENT))
+        return np.where(length <= 1, u, faded / np.maximum(length - 1, 1.0))
 
     before, left = np.asarray(earlier, dtype=np.float64), np.asarray(steps, dtype=np.float64)
     return (before * use(np.asarray(float(period))) + use(left)) * (1 + _ACCURACY)
@@ -89,8 +88,7 @@ def chourasia(decay: float, u: float, steps: int) -> float:
     """Theorem D.7, Chourasia, Ye & Shokri 2021 (Corollary 1): 4 u / (eta m) (1 - e^{-eta m K / 2})."""
     exponent = decay * steps / 2
     # A decay that underflows to 0 is the limit 2 u K, which is never smaller.
-    share = -math.expm1(-exponent) / exponent if exponent > 0 else 1.0
-    return 2 * u * steps * share * (1 + _ACCURACY)
+    return 2 * u * steps * (-math.expm1(-exponent) / exponent if exponent > 0 else 1.0) * (1 + _ACCURACY)
 
 
 _MOST_POSITIONS = 2048  # passes of more batches than this are summed over groups of positions, each at its worst one
@@ -109,8 +107,7 @@ def shuffled(orders: Array, contraction: float, u: float, period: int, steps: in
     starts = _groups(period, rest)
     weights = np.diff(np.append(starts, period + 1)) / period
     earlier = np.where(starts <= rest, whole, whole - 1)
-    used = earlier >= 0
-    coefficient = np.where(used, strongly_convex(contraction, u, period, np.maximum(earlier, 0), starts), 0.0)
+    coefficient = np.where(earlier < 0, 0.0, strongly_convex(contraction, u, period, np.maximum(earlier, 0), starts))
     exponents = (orders * (orders - 1))[:, None] * coefficient[None, :]
     peak = exponents.max(axis=1)
     # Most of the mean is near 1 for small exponents: sum expm1 there, so that no digits are lost.

@@ -35,8 +35,7 @@ def drift_of(spec: Spec) -> tuple[float, Certificate] | None:
     Under add-remove the larger neighbour may have records beyond the divisor n: with k of them its data part is at most
     C (n + k) / n, and the other's C (n + k - 1) / n. A declared drift bound holds for every neighbour as it stands.
     """
-    either = constants.DRIFT_BOUND, constants.GRADIENT_BOUND
-    declared, single = (assume.certificate_for(spec, constant) for constant in either)
+    declared, single = (assume.certificate_for(spec, one) for one in (constants.DRIFT_BOUND, constants.GRADIENT_BOUND))
     # Half of the sum stands for each.
     larger = 1.0 + (spec.surplus - 0.5) / spec.n if spec.surplus else 1.0
     drifts = [] if declared is None else [(declared.value, declared)]
@@ -85,30 +84,16 @@ def mu_of(constant: float) -> float:
     return widen_up(math.sqrt(constant / 2), _GIRSANOV_ACCURACY) if constant else 0.0
 
 
-def path_constant(beta: float, distance: float, time: float) -> float:
-    """The whole path of drifts that are at most `distance` apart at every point: C_1 = beta d^2 T (Proposition 4.6).
-
-    Theorem 5.4 is this with beta = 1 and T = n gamma, Theorem 5.8 with d / s for batches of s records.
-    """
-    return widen_up(beta * distance * distance * time, _GIRSANOV_ACCURACY) if distance else 0.0
-
-
-def final_constant(
-    beta: float, lipschitz: float, offset: float, closeness: float, time: float, window: float | None = 1.0
-) -> float:
+def final_constant(beta: float, lipschitz: float, offset: float, closeness: float, time: float) -> float:
     """The value at time T of drifts with |f_D(x) - f_D'(y)| <= L |x - y| + c: C_2 (Proposition 4.5).
 
     The two solutions driven by one Brownian motion stay within `closeness` of each other, almost surely. Over the last
-    `window` w of time one of them is moved into the other, by a drift of at most L C + c + C / w; the paper's w is 1,
-    which gives C_2 = beta (C (L + 1) + c)^2, and runs shorter than that are charged for their path. None asks for the
-    best window, min(C / (L C + c), T).
+    w of time one of them is moved into the other, by a drift of at most L C + c + C / w; the paper's w is 1, the best
+    min(C / (L C + c), T). The whole path costs C_1 = beta c^2 T (Proposition 4.6), where drifts are c apart anywhere.
     """
-    path = path_constant(beta, offset, time)
+    path = widen_up(beta * offset * offset * time, _GIRSANOV_ACCURACY) if offset else 0.0
     pushed = lipschitz * closeness + offset
-    if window is None:
-        window = min(time, closeness / pushed) if pushed and closeness else time
-    if window > time:
-        return path
+    window = min(time, closeness / pushed) if pushed and closeness else time
     added = pushed + closeness / window
     return min(path, widen_up(beta * window * added * added, _GIRSANOV_ACCURACY))
 
@@ -263,7 +248,7 @@ def last_iterate_window(spec: Spec) -> Guarantee:
     # How far apart two chains driven by the same noise can be: C_d of Theorem 5.2, (25).
     close = widen_up(2 * drift / _margin(a, smooth, step), _GIRSANOV_ACCURACY) if drift else 0.0
     time = down(step * chain_of(spec).steps)
-    return GaussianDP(mu_of(final_constant(beta, smooth, 2 * drift, close, time, window=None)))
+    return GaussianDP(mu_of(final_constant(beta, smooth, 2 * drift, close, time)))
 
 
 def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
@@ -287,8 +272,8 @@ _CURVED = (
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    regulariser = resting_on(regulariser_contraction(spec))
-    return (*chains.used_certificates(spec), *regulariser, *_proof_of_constancy(spec))
+    used = (*chains.used_certificates(spec), *resting_on(regulariser_contraction(spec)))
+    return (*used, *_proof_of_constancy(spec))
 
 
 @as_stated(

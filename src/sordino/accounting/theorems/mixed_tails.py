@@ -123,9 +123,8 @@ def mixed(alpha: float, uses: Uses, step: Callable[[float], Pair] | None = None,
     for ratio, count in uses:
         few = _SAMPLED_COMPONENTS if step is not None and spread else _COMPONENTS
         weights, mus, lost = mixed_mus(alpha, ratio, few, spread)
-        if step is None:
-            pair: Pair = GaussianMixturePair(weights, mus)
-        else:
+        pair: Pair = GaussianMixturePair(weights, mus)
+        if step is not None:
             pair = MixturePair(weights, tuple(((step(mu), 1),) if mu > 0 else () for mu in mus))
         factors += [(pair, count), (ResponsePair(0.0, min(1.0, lost)), count)]
     return LossDistribution(tuple(factors))
@@ -152,8 +151,7 @@ def composition(spec: Spec) -> Guarantee:
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return mixed(tail_index(chain_of(spec)), [(steps.constant_ratio, steps.epochs)])
-    ratios, period = steps.ratios(), steps.batches_per_epoch
-    largest = assume.largest_of_each(ratios, period)
+    largest = assume.largest_of_each(steps.ratios(), steps.batches_per_epoch)
     grouped = replace(steps, steps=len(largest), ratios=lambda: largest).grouped(_MOST_RATIOS)
     return mixed(tail_index(chain_of(spec)), grouped)
 

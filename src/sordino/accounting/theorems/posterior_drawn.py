@@ -45,8 +45,7 @@ def least_acceptance(run: PosteriorSample) -> float:
     """A chance that every proposal of a sampler by rejection is accepted with at least, whatever the data; down."""
     drawn, potential = run.drawn, run.potential
     if isinstance(drawn, MetropolisDraws) or (isinstance(drawn, RejectionDraws) and drawn.oscillation is not None):
-        height = assume.promised(drawn.oscillation, "an oscillation").value
-        return math.exp(-height) * (1 - 1e-14)
+        return math.exp(-assume.promised(drawn.oscillation, "an oscillation").value) * (1 - 1e-14)
     if isinstance(drawn, RejectionDraws) and isinstance(potential, StronglyLogConcave) and drawn.smoothness is not None:
         m, M = potential.strong_convexity.value, drawn.smoothness.value
         # By what the quotient lacks where it is near 1: a difference of logarithms would cancel.
@@ -133,10 +132,9 @@ def _enough_trials(spec: Spec) -> str | None:
     chance = failure(run)
     if chance < 0.5:
         return None
-    least = least_acceptance(run)
     return (
         f"needs trials that fail together with probability below 1/2, and {getattr(run.drawn, 'trials', 0)} trials "
-        f"accepted with probability {least:.3g} at least fail with up to {chance:.3g}"
+        f"accepted with probability {least_acceptance(run):.3g} at least fail with up to {chance:.3g}"
     )
 
 
@@ -238,6 +236,5 @@ def perturbed(spec: Spec) -> Guarantee:
     best = _best(spec, LossDistribution(((LaplacePair(ratio), 1),)))
     if not pure:
         return best
-    whole = PureDP(up(min(pure) + ratio, 2))
-    delta = assume.chosen_delta(spec)
-    return whole if repeat(whole, run.draws).epsilon(delta) <= repeat(best, run.draws).epsilon(delta) else best
+    both = (PureDP(up(min(pure) + ratio, 2)), best)
+    return min(both, key=lambda one: repeat(one, run.draws).epsilon(assume.chosen_delta(spec)))

@@ -70,9 +70,9 @@ def _reachable(spec: Spec) -> str | None:
         return None
     if steps.batches_per_epoch > _LONGEST_ROUND:
         return f"evaluates rounds of at most {_LONGEST_ROUND} steps, and a round has {steps.batches_per_epoch}"
-    largest = max(ratio for ratio, _, _ in _rounds(steps))
-    reason = f"evaluates uses that move a step by {LARGEST_MU} noises at most, and one moves {largest:.3g}"
-    return None if within_reach(largest) else reason
+    if within_reach(largest := max(ratio for ratio, _, _ in _rounds(steps))):
+        return None
+    return f"evaluates uses that move a step by {LARGEST_MU} noises at most, and one moves {largest:.3g}"
 
 
 def _blocks(spec: Spec) -> list[hidden.Round]:
@@ -271,8 +271,7 @@ def _free_chance(spec: Spec) -> float:
 
 
 def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
-    steps = chains.required_steps(spec)
-    return LossDistribution(tuple((pair(ratio), count) for ratio, count in steps.grouped()))
+    return LossDistribution(tuple((pair(ratio), count) for ratio, count in chains.required_steps(spec).grouped()))
 
 
 @ours(

@@ -145,8 +145,7 @@ _AUDIBLE_POSTERIOR = assume.at_most(
 def transfer(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour."""
     zeta, rate, bias = assume.section_values(spec, _CONVERGENCE).values()
-    distance = distance_after(zeta, rate, bias, chain_of(spec).steps)
-    return transferred(GaussianDP(posterior_mu(spec)), distance)
+    return transferred(GaussianDP(posterior_mu(spec)), distance_after(zeta, rate, bias, chain_of(spec).steps))
 
 
 # The last iterate of the unadjusted Langevin algorithm: its posterior's privacy, weakened by a computed distance.

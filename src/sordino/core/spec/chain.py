@@ -20,13 +20,12 @@ from sordino.core.spec.fields import (
     WordOrObject,
 )
 from sordino.core.spec.problem import RUNS, Algorithm, Problem, Schedule, Scheduled, required
-from sordino.core.validate import ANY_REAL, NON_NEGATIVE, POSITIVE, Interval
+from sordino.core.validate import ANY_REAL, NON_NEGATIVE, POSITIVE, SHARE, Interval
 
 NOISES = TaggedUnion()
 PROJECTIONS = TaggedUnion()
 STARTS = TaggedUnion()
 
-RATE = Interval(0.0, 1.0, low_open=True)
 TAIL_INDEX = Interval(1.0, 2.0, low_open=True)
 NoiseScale = Annotated[Schedule, Scheduled(), "absolute noise scale tau of each step"]
 
@@ -86,7 +85,7 @@ class Batch(Section):
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
     rate: Annotated[
         float | None,
-        Number(RATE),
+        Number(SHARE),
         "Poisson inclusion probability, with a separation that of a record that is free; absent: so that a step "
         "expects size records",
     ] = None
@@ -293,8 +292,7 @@ class NoisyGradient(Algorithm):
                 coordinates = f"to have problem.dim = {problem.dim} coordinates"
                 yield Contradiction("algorithm.start.values", coordinates, len(given))
         if self.rounding is not None and not isinstance(self.noise, GaussianNoise):
-            kind = NOISES.word_of(self.noise)
-            yield Contradiction("algorithm.rounding", "to be absent but for gaussian noise", kind)
+            yield Contradiction("algorithm.rounding", "to be absent but for gaussian noise", NOISES.word_of(self.noise))
         if view == View.LAST_ITERATE and self.keep not in (None, Keep.LAST):
             allowed = 'to be "last" when the view is last-iterate'
             yield Contradiction("algorithm.keep", allowed, KEEPING.write(self.keep))
@@ -310,8 +308,7 @@ class NoisyGradient(Algorithm):
 
     def kept(self, view: View) -> Keep | Thinning:
         """What is kept, the default resolved."""
-        default = Keep.LAST if view == View.LAST_ITERATE else Keep.ALL
-        return default if self.keep is None else self.keep
+        return self.keep or (Keep.LAST if view == View.LAST_ITERATE else Keep.ALL)
 
     def kept_iterates(self, view: View) -> range:
         """The positions of the kept iterates; step k = 0 makes iterate 1, the last one is `steps`."""
