@@ -19,8 +19,7 @@ from sordino.core.guarantee import Guarantee
 from sordino.core.spec import NoisedSums, NoisyGradient, Schedule, Scheme, Spec
 
 # A Poisson batch may hold more records than its divisor: its data part may be longer than the bound on one record, and
-# its curvature varies with the realised size.
-# Passes and subsets: the theorems that name this set were proved for them.
+# its curvature varies with the realised size. Passes and subsets: the theorems that name this set were proved for them.
 FIXED_SIZE_SCHEMES = frozenset(Scheme) - (uses.HIDDEN_USES | {Scheme.WITH_REPLACEMENT})
 
 
@@ -271,4 +270,5 @@ STEP_BELOW_HARMONIC = step_at_most("2 / (m + M)", lambda m, smooth: 2 / (m + smo
 STEP_UP_TO_HARMONIC = step_at_most("2 / (m + M)", lambda m, smooth: 2 / (m + smooth), strict=False)
 STEP_BELOW_TWICE_INVERSE = step_at_most("2 / M", lambda _, smooth: 2 / smooth, strict=True)
 STEP_BELOW_INVERSE = step_at_most("1 / M", lambda _, smooth: 1 / smooth, strict=True)
-SMOOTH_CHAIN = (SENSITIVITY, CONVEXITY, SMOOTH, *NUMERICAL, CONSTANT, UNPROJECTED, CONVEX_CLIPPING)
+CURVATURE = (SENSITIVITY, CONVEXITY, SMOOTH)
+SMOOTH_CHAIN = (*CURVATURE, *NUMERICAL, CONSTANT, UNPROJECTED, CONVEX_CLIPPING)

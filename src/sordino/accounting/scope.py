@@ -270,6 +270,8 @@ PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 FIXED_ORDERS = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 # Schemes whose accounting compares a batch with the record to one without it, also under replace-one.
 HIDDEN_USES = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION})
+# Batches of every step drawn afresh, by the relations under which theorems cover them.
+DRAWN = {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, Relation.ADD_REMOVE: {Scheme.POISSON}}
 LONGEST_SCHEDULE = 10_000_000
 MOST_RATIOS = 128  # steps with more different ratios than this are rounded up onto as many
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.

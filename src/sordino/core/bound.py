@@ -125,7 +125,7 @@ class Evidence(IntEnum):
         return self.name.lower().replace("_", "-")
 
     @classmethod
-    def from_word(cls, name: str, word: Any) -> "Evidence":
+    def from_word(cls, name: str, word: object) -> "Evidence":
         """Read the SPEC.json spelling."""
         words = {evidence.word: evidence for evidence in cls}
         return words[validate.one_of(name, word, words)]

@@ -202,8 +202,7 @@ def latex(text: str) -> str:
     >>> latex("ward=A&E_1 50 % -0.3")
     'ward=A\\&E\\_1 50 \\% $-$0.3'
     """
-    escaped = "".join(_LATEX.get(character, character) for character in printable(text))
-    return _MINUS.sub(r"$-$", escaped)
+    return _MINUS.sub(r"$-$", "".join(_LATEX.get(character, character) for character in printable(text)))
 
 
 def _latex_row(cells: Sequence[str]) -> str:

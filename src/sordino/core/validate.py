@@ -93,7 +93,7 @@ class Checks:
     def __init__(self) -> None:
         self._errors: list[InputError] = []
 
-    def attempt(self, check: Callable[..., Checked], *arguments: Any) -> Checked | None:
+    def attempt(self, check: Callable[..., Checked], *arguments: object) -> Checked | None:
         """What a check answers, or None where it refuses."""
         try:
             return check(*arguments)
@@ -140,13 +140,13 @@ ANY_REAL = Interval()
 COUNT = Interval(1)
 
 
-def refuse(name: str, allowed: str, given: Any, remedy: str = "") -> InputError:
+def refuse(name: str, allowed: str, given: object, remedy: str = "") -> InputError:
     """The one kind of message, ``Expected NAME in RANGE, got VALUE; REMEDY.``; callers `raise refuse(...)`."""
     tail = f"; {remedy}" if remedy else ""
     return InputError(f"Expected {name} {allowed}, got {_shown(given)}{tail}.")
 
 
-def number(name: str, value: Any, allowed: Interval = ANY_REAL, remedy: str = "") -> float:
+def number(name: str, value: object, allowed: Interval = ANY_REAL, remedy: str = "") -> float:
     """Return `value` as a finite float inside `allowed`; a bool or a numeric string is not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise refuse(name, f"to be a number in {allowed}", value, remedy)
@@ -177,7 +177,7 @@ def own_arrays(record: Any) -> None:
             object.__setattr__(record, field.name, own)
 
 
-def whole_number(name: str, value: Any, allowed: Interval = COUNT, remedy: str = "") -> int:
+def whole_number(name: str, value: object, allowed: Interval = COUNT, remedy: str = "") -> int:
     """Return `value` as an int inside `allowed`; 3.0 is refused, because a count is not a measurement."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise refuse(name, f"to be a whole number in {allowed}", value, remedy)
@@ -187,21 +187,21 @@ def whole_number(name: str, value: Any, allowed: Interval = COUNT, remedy: str =
     return as_int
 
 
-def one_of(name: str, value: Any, allowed: Collection[str], remedy: str = "") -> str:
+def one_of(name: str, value: object, allowed: Collection[str], remedy: str = "") -> str:
     """Return `value` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         raise refuse(name, "to be one of " + ", ".join(sorted(allowed)), value, remedy)
     return value
 
 
-def instance_of(name: str, value: Any, kind: type, remedy: str = "") -> Any:
+def instance_of(name: str, value: object, kind: type, remedy: str = "") -> Any:
     """Return `value` if it is a `kind`."""
     if not isinstance(value, kind):
         raise refuse(name, f"to be a {kind.__name__}", value, remedy)
     return value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if getattr(value, "shape", ()) != () or hasattr(value, "__dataframe__"):
         return f"a {type(value).__name__}"  # rows in the wrong place are rows all the same
     try:
@@ -262,10 +262,10 @@ class Kinds(Generic[Value]):
 
         return registered
 
-    def named(self, kind: Any) -> type[Value]:
+    def named(self, kind: object) -> type[Value]:
         return self.table[one_of(f"{self._name}.kind", kind, self.table)]
 
-    def read(self, data: Any) -> Value:
+    def read(self, data: object) -> Value:
         if not isinstance(data, dict) or "kind" not in data:
             raise InputError(f"Expected {self._name} to be an object with a kind, got {data!r:.80}.")
         return self.named(data["kind"]).from_dict(data)

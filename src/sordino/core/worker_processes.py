@@ -142,11 +142,9 @@ def _serve(pipe: Connection, work: Any) -> None:
     """A worker's life: units come in, results go out, until its parent has no more or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent answers it
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    try:
+    with suppress(EOFError, OSError):
         while (unit := pipe.recv()) is not None:
             pipe.send(_answered(work, unit))
-    except (EOFError, OSError):
-        pass
     # Nothing is left to do, and a library's native threads must not outlive what they use.
     os._exit(0)
 

@@ -182,7 +182,6 @@ def coupling(spec: Spec) -> Guarantee:
     return released(average_of(spec), sensitivity_of_average(spec))
 
 
-_DRAWN = {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, Relation.ADD_REMOVE: {Scheme.POISSON}}
 _GAUSSIAN_VALUES, _LAPLACE_VALUES = 320, 48  # of the random move that are distinguished
 
 
@@ -215,7 +214,7 @@ def _farthest(spec: Spec) -> float:
     "Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average is at most the "
     "mean, over the B_k, of that of its noise against this move. Only the noise of the release counts.",
     Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
-    scope=Scope({"noisy-gradient"}, {View.AVERAGE}, _DRAWN, {"gaussian", "stable"}),
+    scope=Scope({"noisy-gradient"}, {View.AVERAGE}, assume.DRAWN, {"gaussian", "stable"}),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *COUPLED_AVERAGE, chains.ANY_TWO_RECORDS, audible(_farthest)),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
     counts_rounding=True,

@@ -246,9 +246,7 @@ def rounds(spec: Spec) -> Guarantee:
     "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
     "contribution bound), whatever is done with the sums.",
     Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
-    scope=_rounds_on(
-        {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}}
-    ),
+    scope=_rounds_on(assume.DRAWN),
     assumptions=_ASSUMPTIONS,
     grouped=_poisson_unit,
 )

@@ -186,6 +186,9 @@ def _large_batches(spec: Spec) -> str | None:
     return f"needs b >= (1 - m / (8 K2 D)) n = {room * spec.n:.6g}, and b = {size}"
 
 
+_SMALL_STEPS = (chains.CONSTANT, chains.UNPROJECTED, _dissipative, _small_step, _enough_records, _large_batches)
+
+
 @corrected(
     "heavy-tail.markov",
     "If the loss is dissipative and the chain V-uniformly ergodic with constants C and rho, V = 1 + |theta - "
@@ -198,12 +201,7 @@ def _large_batches(spec: Spec) -> str | None:
     assumptions=(
         assume.certified_section("dissipativity", _LOSS),
         assume.certified_section("ergodicity", _ERGODIC),
-        chains.CONSTANT,
-        chains.UNPROJECTED,
-        _dissipative,
-        _small_step,
-        _enough_records,
-        _large_batches,
+        *_SMALL_STEPS,
         caller_checked(
             "ergodicity",
             "C and rho hold for the chain as run on every dataset, with V = 1 + |theta - theta_*|; a rate of drift "

@@ -22,10 +22,9 @@ from sordino.core.validate import InputError
 
 # The data part of a chain's drift: how large it can be, and how far apart two datasets' can be anywhere.
 #
-# The chain is theta - eta (V_B(theta) + grad r(theta)) + tau xi with V_B the batch sum over b. Per-example gradients
-# of at most C, by clipping of any network say, make |V_B| <= C for every batch of at most b records, whatever the
-# loss; a declared drift bound v does the same. Two datasets' data parts then differ by at most 2 v, at different
-# points too.
+# The chain is theta - eta (V_B(theta) + grad r(theta)) + tau xi with V_B the batch sum over b. Per-example gradients of
+# at most C, by clipping of any network say, make |V_B| <= C for every batch of at most b records, whatever the loss; a
+# declared drift bound v does the same. Two datasets' data parts then differ by at most 2 v, at different points too.
 
 
 def drift_of(spec: Spec) -> tuple[float, Certificate] | None:
@@ -215,7 +214,8 @@ WHOLE_DRIFT = assume.caller_checked(
 
 
 SCOPE = assume.last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES)
-_CHECKED = (bounded_drift, contracting_regulariser, chains.CONSTANT, _step_below_root, AUDIBLE_NOISE, _within_reach)
+BOUNDED_DRIFT = (bounded_drift, contracting_regulariser)
+_CHECKED = (*BOUNDED_DRIFT, chains.CONSTANT, _step_below_root, AUDIBLE_NOISE, _within_reach)
 _last_iterate = partial(theorem, scope=SCOPE, assumptions=(*_CHECKED, WHOLE_DRIFT))
 
 

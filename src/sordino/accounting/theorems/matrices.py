@@ -104,6 +104,7 @@ def _by_chance(name: str, statement: str, *schemes: ParticipationScheme) -> assu
 
 
 _BY_RATE = (ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION)
+_RATED = _by_chance("rate", "participation is poisson, or min-separation with a rate", *_BY_RATE)
 _SECRET = assume.caller_checked(
     "secret chance",
     "when a unit contributes is drawn for it alone, independently of the data, and kept secret; a unit that is removed "
@@ -145,12 +146,7 @@ def _step_ratio(spec: Spec) -> float:
     "Where at most B units of a group are used, by capped Poisson batches (composition.truncated-poisson).",
     Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
     scope=_SCOPE,
-    assumptions=(
-        _by_chance("rate", "participation is poisson, or min-separation with a rate", *_BY_RATE),
-        _moves_little(_step_ratio),
-        _SECRET,
-        _SO_MANY_UNITS,
-    ),
+    assumptions=(_RATED, _moves_little(_step_ratio), _SECRET, _SO_MANY_UNITS),
 )
 def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""

@@ -162,9 +162,7 @@ def composition(spec: Spec) -> Guarantee:
     "mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, "
     "kappa = eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose.",
     _CITATION,
-    scope=_steps_on(
-        {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}}
-    ),
+    scope=_steps_on(assume.DRAWN),
     assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
 )
 def sampled(spec: Spec) -> Guarantee:
@@ -246,13 +244,7 @@ def shifted(spec: Spec) -> Guarantee:
     "tau, whatever the loss and however batches of at most b records are chosen.",
     Citation("bok2024shifted", "Section 3, with the drift's bound, given the mixing variables of the noise"),
     scope=assume.last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}, noises=_STABLE),
-    assumptions=(
-        drift.bounded_drift,
-        drift.contracting_regulariser,
-        chains.CONSTANT,
-        drift.AUDIBLE_NOISE,
-        drift.WHOLE_DRIFT,
-    ),
+    assumptions=(*drift.BOUNDED_DRIFT, chains.CONSTANT, drift.AUDIBLE_NOISE, drift.WHOLE_DRIFT),
 )
 def drift_bounded(spec: Spec) -> Guarantee:
     """`shifted` with the regulariser's modulus and a move of 2 eta v at every step."""

@@ -28,9 +28,7 @@ def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
     return None
 
 
-def has_potential(
-    kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression],
-) -> assume.Assumption:
+def has_potential(kind: type[Section]) -> assume.Assumption:
     """The potential is of one kind."""
     word = next(name for name, member in kinds.POTENTIALS.table.items() if member is kind)
 
@@ -49,7 +47,13 @@ def _exact_draws(spec: Spec) -> str | None:
 
 
 PUBLIC_POTENTIAL = assume.certified_parts("algorithm.potential")
-_BOUNDED_SET = (has_potential(BoundedPotential), _exact_draws, PUBLIC_POTENTIAL)
+
+
+def _certified_draws(kind: type[Section]) -> tuple[assume.Assumption, ...]:
+    return has_potential(kind), _exact_draws, PUBLIC_POTENTIAL
+
+
+_BOUNDED_SET = _certified_draws(BoundedPotential)
 _on_bounded_set = partial(ours, scope=DRAWS)
 
 
@@ -245,12 +249,7 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
     "mu-Gaussian DP with mu = L / sqrt(m). Equality holds for Gaussian posteriors that differ by a shift.",
     Citation("gopi2022private", "abstract, result (1): Gaussian DP of the exponential mechanism"),
     scope=DRAWS,
-    assumptions=(
-        has_potential(kinds.StronglyLogConcave),
-        _exact_draws,
-        PUBLIC_POTENTIAL,
-        assume.up_to("mu", _strongly_log_concave_mu),
-    ),
+    assumptions=(*_certified_draws(kinds.StronglyLogConcave), assume.up_to("mu", _strongly_log_concave_mu)),
 )
 def strongly_log_concave(spec: Spec) -> Guarantee:
     """The limit of the shift bound for ever smaller steps."""

@@ -38,7 +38,7 @@ from sordino.accounting.bounds.segments import PassParts, gaussian_mixture, pass
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, failing, mix
 from sordino.accounting.evaluate import as_stated, ours
-from sordino.accounting.scope import Assumption, Scope, assumption, last_iterate_scope
+from sordino.accounting.scope import FIXED_ORDERS, Assumption, Scope, assumption, last_iterate_scope
 from sordino.core import bound as constants
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation, View
 from sordino.core.gaussian import up
@@ -279,6 +279,7 @@ def _segments(spec: Spec) -> Counter[PassParts]:
     return +lengths
 
 
+_kept_on = partial(Scope, {"noisy-gradient"}, {View.ALL_ITERATES, View.AVERAGE})
 _MOST_POSITIONS = 100_000
 _MOST_WORK = 20_000_000
 
@@ -303,11 +304,7 @@ def _few_positions(spec: Spec) -> str | None:
     "record; with records shuffled once delta is the average over positions. Averages of kept iterates are "
     "post-processing.",
     Citation("dong2022gaussian", "Corollary 3.3, over segments bounded by Bok et al. 2024, Section 4"),
-    scope=Scope(
-        {"noisy-gradient"},
-        {View.ALL_ITERATES, View.AVERAGE},
-        {Relation.REPLACE_ONE: {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, Relation.ADD_REMOVE: {Scheme.FULL}},
-    ),
+    scope=_kept_on({Relation.REPLACE_ONE: {Scheme.FULL, *FIXED_ORDERS}, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=(*chains.ANY_STEPS, _few_positions, chains.CONTRACTION, chains.EVERY_RECORD),
 )
 def kept(spec: Spec) -> Guarantee:
@@ -343,7 +340,7 @@ def _few_places(spec: Spec) -> str | None:
     "afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later parts are "
     "given a use of their own, uniform in each. Averages of kept iterates are post-processing.",
     Citation("zhu2022optimal", "Theorem 10, over segments bounded as in Bok et al. 2024, Section 4"),
-    scope=Scope({"noisy-gradient"}, {View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
+    scope=_kept_on(_RANDOM),
     assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _few_places, chains.ANY_TWO_RECORDS),
     certificates=sampled_certificates,
 )
@@ -386,6 +383,9 @@ def _constant_curvature(spec: Spec) -> str | None:
     )
 
 
+_CONVEX_CHAIN = (chains.EQUAL_BATCHES, chains.CONVEX_CLIPPING, *CONTRACTED_CHAIN, NOT_EXPANDING)
+
+
 @ours(
     "shifted.affine",
     "If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of "
@@ -393,15 +393,7 @@ def _constant_curvature(spec: Spec) -> str | None:
     "c^(T-k) B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them.",
     Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3, given the batches"),
     scope=Scope({"noisy-gradient"}, {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
-    assumptions=(
-        chains.EQUAL_BATCHES,
-        chains.CONVEX_CLIPPING,
-        *CONTRACTED_CHAIN,
-        NOT_EXPANDING,
-        _constant_curvature,
-        chains.UNPROJECTED,
-        _few_places,
-    ),
+    assumptions=(*_CONVEX_CHAIN, _constant_curvature, chains.UNPROJECTED, _few_places),
     certificates=sampled_certificates,
 )
 def affine(spec: Spec) -> Guarantee:

@@ -44,12 +44,14 @@ from sordino.accounting.scope import FIXED_ORDERS, Assumption, assumption, calle
 from sordino.accounting.theorems import langevin as drift
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import GRADIENT_BOUND, Citation
+from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation
 from sordino.core.gaussian import delta_range, up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.atomic_pairs import ExplicitPair, pair_from_curve
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
+
+_CONTRACTED_IN_A_BALL = (chains.SENSITIVITY, chains.BOUND, chains.BALL, *chains.NUMERICAL, chains.CONTRACTION)
 
 
 @assumption("schedules of batches", "with cyclic or once-shuffled batches, step size and noise scale are constant")
@@ -69,15 +71,7 @@ def _varying_batches(spec: Spec) -> str | None:
     "with moves at the steps of the worst position.",
     Citation("bok2024shifted", "Section 4, constrained convex losses"),
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, add_remove={Scheme.FULL}),
-    assumptions=(
-        chains.SENSITIVITY,
-        chains.BOUND,
-        chains.BALL,
-        *chains.NUMERICAL,
-        chains.CONTRACTION,
-        _varying_batches,
-        chains.EVERY_RECORD,
-    ),
+    assumptions=(*_CONTRACTED_IN_A_BALL, _varying_batches, chains.EVERY_RECORD),
 )
 def projected(spec: Spec) -> Guarantee:
     """A projection is free; it also bounds every distance by the diameter."""
@@ -114,6 +108,7 @@ PUBLIC_REGULARISER = Assumption(
     lambda spec: modulus if isinstance(modulus := regulariser_modulus(spec), str) else None,
     certificates=lambda spec: shifts.resting_on(regulariser_modulus(spec)),
 )
+_CLIPPED_IN_A_BALL = (assume.certified(GRADIENT_BOUND), chains.BALL, chains.SCHEDULE_LENGTH, PUBLIC_REGULARISER)
 NO_OTHER_REGULARISER = caller_checked("regulariser", "a run without problem.regulariser has none")
 
 
@@ -131,14 +126,7 @@ def _longest_step(spec: Spec) -> float | None:
     "loss and however batches of at most b records are chosen; a declared regulariser contracts distances on top.",
     Citation("bok2024shifted", "Section 3, with the drift's bound in place of its contraction"),
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
-    assumptions=(
-        assume.certified(GRADIENT_BOUND),
-        chains.BALL,
-        chains.SCHEDULE_LENGTH,
-        PUBLIC_REGULARISER,
-        chains.audible_noise(_longest_step),
-        NO_OTHER_REGULARISER,
-    ),
+    assumptions=(*_CLIPPED_IN_A_BALL, chains.audible_noise(_longest_step), NO_OTHER_REGULARISER),
 )
 def projected_nonconvex(spec: Spec) -> Guarantee:
     """Two steps from anywhere end at most 2 eta C further apart, and never further than the diameter."""
@@ -177,7 +165,7 @@ def projected_smooth(spec: Spec) -> Guarantee:
     return _in_a_ball(spec, chains.shifted_by(spec, promised(shifts.near_modulus(spec), _SMOOTH_RUN)))
 
 
-_BOUNDED_DRIFT = (drift.bounded_drift, drift.contracting_regulariser, chains.SCHEDULE_LENGTH, drift.AUDIBLE_NOISE)
+_BOUNDED_DRIFT = (*drift.BOUNDED_DRIFT, chains.SCHEDULE_LENGTH, drift.AUDIBLE_NOISE)
 
 
 @ours(
@@ -212,6 +200,9 @@ def _two_lines(spec: Spec) -> str | None:
     )
 
 
+_TWO_LINES = (replace(chains.AUDIBLE_STEPS, name="sensitivity over noise"), _SMOOTH_STEP, _two_lines)
+
+
 @ours(
     "shifted.drift-bounded-smooth",
     "If the data part of the drift is at most v and a step of one dataset stretches distances by at most c (smooth or "
@@ -221,15 +212,7 @@ def _two_lines(spec: Spec) -> str | None:
     "above composition with full or fixed batches.",
     Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
-    assumptions=(
-        chains.SENSITIVITY,
-        *_BOUNDED_DRIFT,
-        replace(chains.AUDIBLE_STEPS, name="sensitivity over noise"),
-        _SMOOTH_STEP,
-        _two_lines,
-        drift.WHOLE_DRIFT,
-        chains.EVERY_RECORD,
-    ),
+    assumptions=(chains.SENSITIVITY, *_BOUNDED_DRIFT, *_TWO_LINES, drift.WHOLE_DRIFT, chains.EVERY_RECORD),
 )
 def drift_bounded_smooth(spec: Spec) -> Guarantee:
     """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""
@@ -323,6 +306,7 @@ def _contracted(curve: Array, far: float, epsilons: Array) -> Array:
 
 
 _HOELDER = (constants.HOELDER_CONSTANT, constants.HOELDER_EXPONENT)
+_HOELDER_GRADIENTS = assume.certified_section("hoelder", _HOELDER)
 _IN_A_BALL = (chains.BALL, *chains.NUMERICAL, chains.CONSTANT, PUBLIC_REGULARISER)
 _LARGEST_DISTANCE = 8.0  # noises between the means of two steps; a step that knows more forgets nothing
 
@@ -335,12 +319,7 @@ _LARGEST_DISTANCE = 8.0  # noises between the means of two steps; a step that kn
     "T, a_k = max(0, c z_{k-1} + eta L z_{k-1}^a + s - z_k), s = eta Delta / b; no more than composition.",
     Citation("chien2024convergent", "abstract, Hölder continuous gradients; shifts of our own"),
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
-    assumptions=(
-        chains.SENSITIVITY,
-        assume.certified_section("hoelder", _HOELDER),
-        *_IN_A_BALL,
-        NO_OTHER_REGULARISER,
-    ),
+    assumptions=(chains.SENSITIVITY, _HOELDER_GRADIENTS, *_IN_A_BALL, NO_OTHER_REGULARISER),
 )
 def projected_hoelder(spec: Spec) -> Guarantee:
     """The shift theorem needs a modulus that grows, no convexity; see the head of the file."""
@@ -369,6 +348,11 @@ def _far(spec: Spec) -> float | None:
     return up(apart + (1.0 + spec.surplus / spec.n) * steps.ratio, 4)
 
 
+def _clipped_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    used = (*assume.section_certificates(spec, (GRADIENT_BOUND,)), *chains.used_certificates(spec))
+    return tuple(dict.fromkeys((*used, *PUBLIC_REGULARISER.certificates(spec))))
+
+
 _FORGETFUL = assume.at_most(
     "forgetful steps",
     "two steps of one dataset are at most {limit:g} noises apart",
@@ -389,15 +373,7 @@ _FORGETFUL = assume.at_most(
     Citation("asoodeh2023privacy", "abstract, non-linear data processing; the recursion re-derived"),
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(assume.certified(GRADIENT_BOUND), *_IN_A_BALL, _FORGETFUL, NO_OTHER_REGULARISER),
-    certificates=lambda spec: tuple(
-        dict.fromkeys(
-            (
-                *assume.section_certificates(spec, (GRADIENT_BOUND,)),
-                *chains.used_certificates(spec),
-                *PUBLIC_REGULARISER.certificates(spec),
-            )
-        )
-    ),
+    certificates=_clipped_certificates,
 )
 def projected_clipped(spec: Spec) -> Guarantee:
     """The proof is at the head of the file; batches that are not in a fixed order may use the record at every step."""

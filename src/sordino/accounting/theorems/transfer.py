@@ -191,9 +191,7 @@ def _lasting_rate(spec: Spec) -> str | None:
     Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
     scope=last_iterate_scope(replace_one={Scheme.FULL}),
     assumptions=(
-        chains.SENSITIVITY,
-        chains.CONVEXITY,
-        chains.SMOOTH,
+        *chains.CURVATURE,
         assume.certified_section("gradient_growth", (constants.GROWTH_AT_ZERO,)),
         *_PLAIN_CHAIN,
         chains.STEP_BELOW_TWICE_INVERSE,

@@ -15,6 +15,7 @@ X beyond the grid is cut off; what that takes from the mean counts as infinite l
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,7 @@ class _Listed(AtomicPair):
 class AllocationPair(Pair):
     """A round whose record is used once in `total` steps, of which `done` are seen, against a round without it."""
 
+    mirror: ClassVar = "allocation-add"
     total: int
     done: int
     mu: float
@@ -81,9 +83,6 @@ class AllocationPair(Pair):
     @property
     def infinite(self) -> float:
         return self._listed(Side.UPPER).infinite
-
-    def reversed(self) -> Pair:
-        return AllocationAddPair(self.total, self.done, self.mu)
 
     def extent(self, tail: float) -> float:
         return self._listed(Side.UPPER).extent(tail)
@@ -107,8 +106,7 @@ class AllocationPair(Pair):
 class AllocationAddPair(AllocationPair):
     """The same pair the other way round."""
 
-    def reversed(self) -> Pair:
-        return AllocationPair(self.total, self.done, self.mu)
+    mirror: ClassVar = "allocation"
 
     def _listed(self, side: Side) -> _Listed:
         return _without_record(self.total, self.done, self.mu, side)
@@ -245,8 +243,7 @@ def at_both_ends(edges: Array, masses: Array, moments: Array, spacing: float) ->
 
 
 def _ends(mu: float, spacing: float) -> tuple[int, int]:
-    low = max(1, math.floor(math.exp(mu * _LOWEST - mu * mu / 2) / spacing))
-    return low, math.ceil(_top(mu) / spacing)
+    return max(1, math.floor(math.exp(mu * _LOWEST - mu * mu / 2) / spacing)), math.ceil(_top(mu) / spacing)
 
 
 def _above(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
@@ -260,8 +257,8 @@ def _above(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
     points[0] += low_q - zero
     points[-1] += above(z_high, 0.0)
     points = np.concatenate([[zero], np.zeros(first - 1), points]) if zero > 0 else points
-    law = GridLaw(spacing, 0 if zero > 0 else first, points, 0.0, 0.0, 0.0, 1e-15, 0.0)
-    return law, above(z_high, mu), rounding
+    start = 0 if zero > 0 else first
+    return GridLaw(spacing, start, points, 0.0, 0.0, 0.0, 1e-15, 0.0), above(z_high, mu), rounding
 
 
 def _below(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
@@ -335,8 +332,7 @@ def replaced_delta(total: int, mu: float, epsilon: float) -> float:
     """delta(epsilon) of such a round, rounded up."""
     y = math.exp(epsilon)
     spacing = 2 * y * _spacing(mu)
-    reach = quantile(_CUT)
-    high = math.exp(mu * (mu + reach) - mu * mu / 2)
+    high = math.exp(mu * (mu + quantile(_CUT)) - mu * mu / 2)
     first, last = -math.ceil(y * high / spacing), math.ceil(high / spacing)
     edges = np.arange(first, last + 1, dtype=np.float64) * spacing
     # s = e^(mu z) is the positive root of s^2 - e^(mu^2 / 2) w s - y; whichever form does not cancel.
@@ -353,8 +349,7 @@ def replaced_delta(total: int, mu: float, epsilon: float) -> float:
     off = 16 * UNIT_ROUNDOFF * (1 + np.abs(logs) + mu * mu) / mu
     moved = off * (np.exp(-((z - mu) ** 2) / 2) + y * np.exp(-((z + mu) ** 2) / 2))
     wrong = p_error + y * o_error + size * q_error + 16 * UNIT_ROUNDOFF * (p + y * o + size * q)
-    law = GridLaw(spacing, first, points, 0.0, 0.0, 0.0, 1e-15, 0.0)
-    start, masses, error = summed(law, total)
+    start, masses, error = summed(GridLaw(spacing, first, points, 0.0, 0.0, 0.0, 1e-15, 0.0), total)
     values = (start + np.arange(len(masses))) * (spacing / total)
     gained = float((np.maximum(values, 0.0) * masses).sum()) * (1 + 1e-12)
     most = max(float(values[-1]), 0.0)

@@ -105,6 +105,7 @@ class PoissonLaplacePair(IntervalPair):
     Its loss is log(1 - q + q e^L) of the loss L of Laplace noise, so bins of the one are bins of the other.
     """
 
+    mirror: ClassVar = "poisson-laplace-add"
     rate: float
     epsilon: float
 
@@ -112,13 +113,9 @@ class PoissonLaplacePair(IntervalPair):
     def largest_loss(self) -> float:
         return up(float(self._loss(np.array([self.epsilon]))[0]) * (1 + 1e-14), 2)
 
-    def reversed(self) -> Pair:
-        return PoissonLaplaceAddPair(self.rate, self.epsilon)
-
     def atoms(self) -> Atoms:
         both = LaplacePair(self.epsilon).atoms()
-        masses = both.masses * (self.rate + (1 - self.rate) * np.exp(-both.losses))
-        return Atoms(self._loss(both.losses), masses)
+        return Atoms(self._loss(both.losses), both.masses * (self.rate + (1 - self.rate) * np.exp(-both.losses)))
 
     def support(self, tail: float) -> tuple[float, float]:
         low, high = self._loss(np.array([-self.epsilon, self.epsilon]))
@@ -154,8 +151,7 @@ class PoissonLaplacePair(IntervalPair):
     def _outside(self, edges: Array, rate: float) -> tuple[float, float]:
         """Bounds of the mass beyond the edges of the mixture that has the record with chance `rate`."""
         (low, high), off = self._base(edges[[0, -1]])
-        ends = np.array([-self.epsilon, low, high, self.epsilon])
-        found = LaplacePair(self.epsilon).bins(ends)
+        found = LaplacePair(self.epsilon).bins(np.array([-self.epsilon, low, high, self.epsilon]))
         masses = rate * found.p + (1 - rate) * found.q + off.max() / 2
         return float(masses[0]) if low > -self.epsilon else 0.0, float(masses[2]) if high < self.epsilon else 0.0
 
@@ -164,12 +160,11 @@ class PoissonLaplacePair(IntervalPair):
 class PoissonLaplaceAddPair(PoissonLaplacePair):
     """The same pair the other way round: Q against (1-q) Q + q P, the record being added."""
 
+    mirror: ClassVar = "poisson-laplace"
+
     @property
     def largest_loss(self) -> float:
         return up(-float(self._loss(np.array([-self.epsilon]))[0]) * (1 + 1e-14), 2)
-
-    def reversed(self) -> Pair:
-        return PoissonLaplacePair(self.rate, self.epsilon)
 
     def atoms(self) -> Atoms:
         both = LaplacePair(self.epsilon).atoms()
@@ -327,8 +322,7 @@ def pair_from_curve(epsilons: ArrayLike, deltas: ArrayLike) -> ExplicitPair:
     keep = _lower_hull(ys, values)
     ys, values = ys[keep], values[keep]
     slopes = np.append(np.diff(values) / np.diff(ys), 0.0)
-    kinks = np.maximum(np.diff(slopes), 0.0)
-    losses, masses = np.log(ys[1:]), ys[1:] * kinks
+    losses, masses = np.log(ys[1:]), ys[1:] * np.maximum(np.diff(slopes), 0.0)
     # Rounding must not lose mass: what is missing from 1 is given to the largest loss.
     masses[-1] += max(0.0, 1.0 - float(values[-1]) - math.fsum(masses))
     return ExplicitPair(tuple(losses.tolist()), tuple(masses.tolist()), float(values[-1]))
@@ -394,8 +388,7 @@ class BoundedRangePair(IntervalPair):
         narrow = 4 * UNIT_ROUNDOFF * (np.abs(inside[1:]) + np.abs(inside[:-1])) / np.maximum(half, 1e-300)
         error = error + np.where(half > 0, np.minimum(narrow, 1.0), 0.0)
         below = max(0.0, math.exp((inside[0] - self.length) / 2) - math.exp(-self.length)) / whole
-        above = -math.expm1((inside[-1] - self.length) / 2) / whole
-        return Bins(p, q, below, above, error * p, error * q)
+        return Bins(p, q, below, -math.expm1((inside[-1] - self.length) / 2) / whole, error * p, error * q)
 
 
 _LARGEST_EXPONENT = 700.0  # of e that a float can hold

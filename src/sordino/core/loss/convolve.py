@@ -69,8 +69,7 @@ def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> tuple
     masses = np.add.reduceat(law.masses, cuts[:-1])
     ends = cuts[1:] - 1 if sign > 0 else cuts[:-1]
     positive = masses > 0
-    losses = law.spacing * (law.first + ends[positive])
-    return losses, np.log(masses[positive]) + 1e-12
+    return law.spacing * (law.first + ends[positive]), np.log(masses[positive]) + 1e-12
 
 
 # Composition of grid laws by one Fourier transform, with its wrap-around and rounding errors bounded. Wrap-around: the
@@ -109,8 +108,8 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
     masses = np.maximum(np.roll(cyclic, (start - first) % length), 0.0)[: min(length, full)]
 
     uses = sum(count for _, count in laws)
-    levels = math.log2(length)
-    two_norm = _FFT_ERROR_PER_LEVEL * levels * (forward_error + smallest) + 4 * uses * UNIT_ROUNDOFF * smallest
+    transformed = _FFT_ERROR_PER_LEVEL * math.log2(length) * (forward_error + smallest)
+    two_norm = transformed + 4 * uses * UNIT_ROUNDOFF * smallest
     # delta(epsilon) weighs a mass at x by exp(-tilt (x - epsilon)) at most: their 2-norm is that of a geometric series.
     terms = min(float(length), 1 / -math.expm1(-2 * tilt * spacing)) if tilt > 0 else float(length)
     rounding = math.sqrt(terms) * two_norm
@@ -128,8 +127,7 @@ def modulo(masses: Array, length: int) -> Array:
     """Masses modulo a length, as a transform sees them."""
     if len(masses) <= length:
         return np.pad(masses, (0, length - len(masses)))
-    padded = np.pad(masses, (0, -len(masses) % length))
-    return padded.reshape(-1, length).sum(axis=0)
+    return np.pad(masses, (0, -len(masses) % length)).reshape(-1, length).sum(axis=0)
 
 
 def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
@@ -146,8 +144,7 @@ def _union(laws: list[tuple[GridLaw, int]]) -> float:
     """Probability that at least one loss is infinite."""
     if any(law.infinite >= 1.0 for law, _ in laws):
         return 1.0
-    log_none = sum(count * math.log1p(-law.infinite) for law, count in laws)
-    return -math.expm1(log_none)
+    return -math.expm1(sum(count * math.log1p(-law.infinite) for law, count in laws))
 
 
 def coarsen(law: GridLaw, factor: int, side: Side) -> GridLaw:

@@ -60,8 +60,7 @@ def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: flo
     masses = points - (fall * after - (1 + ratio) * lowering + ratio / fall * before)
     excess = -float(masses[masses < 0].sum())
     # Where the masses cancel, what is left is rounding of the terms.
-    terms = float(points.sum()) + (fall + 1 + ratio + ratio / fall) * float(lowering.sum())
-    rounding = 4 * UNIT_ROUNDOFF * terms
+    rounding = 4 * UNIT_ROUNDOFF * (float(points.sum()) + (fall + 1 + ratio + ratio / fall) * float(lowering.sum()))
     if excess <= _NEGLIGIBLE * float(points.sum()):
         return np.maximum(masses, 0.0), excess + rounding
     try:
@@ -287,8 +286,8 @@ def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, til
     atoms, slack = pair.atoms(), spacing * _ON_GRID
     under, over = atoms.losses < float(edges[0]) - slack, atoms.losses > float(edges[-1]) + slack
     near, far = float(atoms.masses[under].sum()), float(atoms.masses[over].sum())
-    inside = Atoms(atoms.losses[~under & ~over], atoms.masses[~under & ~over])
-    atoms, off_grid = _split(inside, spacing, first, last)
+    inside = ~under & ~over
+    atoms, off_grid = _split(Atoms(atoms.losses[inside], atoms.masses[inside]), spacing, first, last)
 
     left, right = _shares(bins.p, bins.q, bins.p_error, bins.q_error, edges, spacing, side)
     left, right = left + off_grid[0], right + off_grid[1]

@@ -272,12 +272,8 @@ def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:
 
 def delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
     """Bracket of delta at `epsilon`, over both orders of the pair, of relative width `width`."""
-    forward = _delta(factors, epsilon, width)
-    backward = _reversed(factors)
-    if backward == factors:
-        return forward
-    other = _delta(backward, epsilon, width)
-    return Bracket(max(forward.low, other.low), max(forward.high, other.high))
+    found = [_delta(way, epsilon, width) for way in dict.fromkeys((factors, _reversed(factors)))]
+    return Bracket(max(one.low for one in found), max(one.high for one in found))
 
 
 def delta_curve(factors: Factors, epsilons: Array) -> Array:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
@@ -108,6 +108,7 @@ _STEPS = 60  # of Newton's method, which falls onto the root of a convex functio
 class RandomShiftPair(IntervalPair):
     """The mixture of N(s_j, 1) with probabilities weights[j] against N(0, 1), j hidden; all s_j >= 0, some above 0."""
 
+    mirror: ClassVar = "random-shift-add"
     weights: tuple[float, ...]
     shifts: tuple[float, ...]
 
@@ -128,9 +129,6 @@ class RandomShiftPair(IntervalPair):
         weights, shifts = self._moving
         share = min(1.0, float(weights.sum()) - math.expm1(-largest))
         return 16 * share * float(np.max(shifts * (shifts + _REACH) - np.log(weights)))
-
-    def reversed(self) -> Pair:
-        return RandomShiftAddPair(self.weights, self.shifts)
 
     def support(self, tail: float) -> tuple[float, float]:
         reach = quantile(tail)
@@ -209,15 +207,14 @@ def _shifted_masses(z: Array, errors: Array, mean: float) -> tuple[Array, Array]
 class RandomShiftAddPair(RandomShiftPair):
     """N(0, 1) against the mixture of N(-s_j, 1), mirrored so that the loss increases: the reverse of a random shift."""
 
+    mirror: ClassVar = "random-shift"
+
     @property
     def largest_loss(self) -> float:
         if self._still == 0.0:
             return math.inf
         # Near 1 by what it lacks, which is known better.
         return up(-math.log(self._still) if self._still < 0.5 else -math.log1p(-math.fsum(self._moving[0])), 8)
-
-    def reversed(self) -> Pair:
-        return RandomShiftPair(self.weights, self.shifts)
 
     def support(self, tail: float) -> tuple[float, float]:
         reach = quantile(tail)
@@ -230,8 +227,7 @@ class RandomShiftAddPair(RandomShiftPair):
         p, p_error = _shifted_masses(z, errors, 0.0)
         q, q_error = (found[::-1] for found in self._masses(-z[::-1], errors[::-1]))
         below = float(special.ndtr(z[0] + errors[0])) * (1 + 1e-12)
-        above = float(special.ndtr(-z[-1] + errors[-1])) * (1 + 1e-12)
-        return Bins(p, q, below, above, p_error, q_error)
+        return Bins(p, q, below, float(special.ndtr(-z[-1] + errors[-1])) * (1 + 1e-12), p_error, q_error)
 
     def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         middle = np.concatenate([[_SKETCH[0]], (_SKETCH[1:] + _SKETCH[:-1]) / 2, [_SKETCH[-1]]])
@@ -295,9 +291,8 @@ class WithReplacementPair(IntervalPair):
         base, rate = self._base.bins(exponent_of(self.rate, edges)), self.rate
         p = (1 - rate) * base.q + rate * base.p
         # Above the last edge: both laws of the base, the second one below the first.
-        beyond = rate * base.p_above + (1 - rate) * float(
-            np.asarray(self._base.weights) @ special.ndtr(-self._ends(edges[-1]))
-        ) * (1 + 1e-12)
+        second = float(np.asarray(self._base.weights) @ special.ndtr(-self._ends(edges[-1])))
+        beyond = rate * base.p_above + (1 - rate) * second * (1 + 1e-12)
         return Bins(p, base.q, 0.0, beyond, (1 - rate) * base.q_error + rate * base.p_error + 4e-16 * p, base.q_error)
 
     def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
@@ -387,8 +382,6 @@ def _sketch(pair: MixturePair, tail: float) -> tuple[Array, Array]:
     least = _NARROWEST * max(*positive, 0.01 * max(spans)) if positive else 0.0
     spacing = max(max(min(positive), least) / _SKETCH_RESOLUTION, 2 * max(spans) / _SKETCHED) if positive else 1.0
     request = Request(Side.UPPER, 0.0, _SKETCH_RESOLUTION, tail)
-    laws = [
-        law_on_grid(factors, request, spacing, sizes) for factors, sizes in zip(pair.components, scales, strict=True)
-    ]
-    law = mixture(pair.weights, laws)
+    parts = zip(pair.components, scales, strict=True)
+    law = mixture(pair.weights, [law_on_grid(factors, request, spacing, sizes) for factors, sizes in parts])
     return law.losses, law.masses

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -11,7 +12,7 @@ from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
-from sordino.core.loss.pair import Pair, register
+from sordino.core.loss.pair import register
 
 # scipy's ndtr is good to a few units in the last place; tested against mpmath in tests/core/loss/test_pairs.py.
 _NDTR_ERROR = 8 * UNIT_ROUNDOFF
@@ -132,6 +133,7 @@ def exponent_of(rate: float, losses: Array) -> Array:
 class PoissonRemovePair(_MonotoneNormalPair):
     """(1-q) N(0, 1) + q N(mu, 1) against N(0, 1): a Poisson-sampled Gaussian, the record being removed."""
 
+    mirror: ClassVar = "poisson-add"
     rate: float
     mu: float
 
@@ -146,16 +148,14 @@ class PoissonRemovePair(_MonotoneNormalPair):
 
     def rounding(self, largest: float) -> float:
         # An exponent is off by a few units of its terms; a loss moves by the record's share of the density times that.
-        share = min(1.0, self.rate - math.expm1(-largest))
-        return 16 * share * (self.mu * self.mu - math.log(self.rate))
-
-    def reversed(self) -> Pair:
-        return PoissonAddPair(self.rate, self.mu)
+        return 16 * min(1.0, self.rate - math.expm1(-largest)) * (self.mu * self.mu - math.log(self.rate))
 
 
 @register("poisson-add")
 class PoissonAddPair(PoissonRemovePair):
     """N(0, 1) against (1-q) N(0, 1) + q N(mu, 1), mirrored so that the loss increases: the record being added."""
+
+    mirror: ClassVar = "poisson-remove"
 
     @property
     def largest_loss(self) -> float:
@@ -170,13 +170,12 @@ class PoissonAddPair(PoissonRemovePair):
     def location(self, losses: Array) -> Array:
         return -super().location(-losses)
 
-    def reversed(self) -> Pair:
-        return PoissonRemovePair(self.rate, self.mu)
-
 
 @register("poisson-replace")
 class PoissonReplacePair(PoissonRemovePair):
     """(1-q) N(0, 1) + q N(mu, 1) against (1-q) N(0, 1) + q N(-mu, 1): Poisson sampling, replace-one. Symmetric."""
+
+    mirror: ClassVar = ""
 
     def laws(self) -> tuple[Mixture, Mixture]:
         return super().laws()[0], ((1 - self.rate, 0.0), (self.rate, -self.mu))
@@ -191,15 +190,11 @@ class PoissonReplacePair(PoissonRemovePair):
         log_scale = math.log((1 - self.rate) / self.rate) + self.mu * self.mu / 2
         with np.errstate(divide="ignore", over="ignore"):
             argument = np.exp(log_scale + half + np.log(-np.expm1(-2 * half)) - math.log(2))
-            large = log_scale + half + np.log1p(-np.exp(-2 * half))
-            root = np.where(argument < 1e8, np.arcsinh(argument), large)
+            root = np.where(argument < 1e8, np.arcsinh(argument), log_scale + half + np.log1p(-np.exp(-2 * half)))
         return np.sign(losses) * (half + root) / self.mu
 
     def rounding(self, largest: float) -> float:
         return 2 * super().rounding(largest) - 16 * math.log1p(-self.rate)
-
-    def reversed(self) -> Pair:
-        return self
 
 
 @register("without-replacement", rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
@@ -240,5 +235,4 @@ class WithoutReplacementPair(IntervalPair):
     def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         (high, high_mass), (low, low_mass) = (half.sketch(far=far) for half in self._halves())
         losses = np.concatenate([low[low < 0], [0.0], high[high > 0]])
-        atom = self.atoms().masses.sum()
-        return losses, np.concatenate([low_mass[low < 0], [atom], high_mass[high > 0]])
+        return losses, np.concatenate([low_mass[low < 0], [self.atoms().masses.sum()], high_mass[high > 0]])

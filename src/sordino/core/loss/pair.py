@@ -132,9 +132,8 @@ class Curve:
         at = epsilons - self._sign * law.shift
         index = np.searchsorted(losses, at, side="right")
         first, second = np.append(plain, 0.0)[index], np.append(discounted, 0.0)[index]
-        growth = np.exp(np.minimum(at - centre, 700.0))
         with np.errstate(over="ignore"):  # far more than `first`, which is then outweighed
-            paid = np.minimum(growth * second, 1e300)
+            paid = np.minimum(np.exp(np.minimum(at - centre, 700.0)) * second, 1e300)
         # Cumulative sums lose at most one unit in the last place per term.
         inside = first - paid + self._sign * UNIT_ROUNDOFF * (len(law.masses) + 32) * (first + paid)
         # The error is in tilted units, where the masses that matter at `at` have weights exp(-tilt (x - at)) <= 1.
@@ -193,10 +192,12 @@ class Pair(Tagged, ABC):
 
     listed: ClassVar[bool] = False
     """Whether the law was listed elsewhere, perhaps rounded up, so that no two distributions need have it."""
+    mirror: ClassVar[str] = ""
+    """The kind of the pair (Q, P) with the same numbers; none of symmetric pairs."""
 
     def reversed(self) -> "Pair":
         """The pair (Q, P); symmetric pairs return themselves."""
-        return self
+        return KINDS.table[self.mirror](**vars(self)) if self.mirror else self
 
     @property
     def infinite(self) -> float:

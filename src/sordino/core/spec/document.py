@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -104,9 +104,9 @@ def parse(text: str, root: str = ROOT) -> Any:
         raise InputError(f"{root} has an integer with thousands of digits. Integers must be below 2^63.") from None
 
 
-def check_plain(value: Any) -> None:
+def check_plain(value: object) -> None:
     """Refuse what JSON cannot hold, before anything tries to print or compare it. Walks without recursion."""
-    waiting: list[tuple[str, int, Any]] = [("", 0, value)]
+    waiting: list[tuple[str, int, object]] = [("", 0, value)]
     while waiting:
         path, depth, item = waiting.pop()
         if depth > DEEPEST_NESTING:
@@ -136,7 +136,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_such_number(root: str, word: str) -> Any:
+def _no_such_number(root: str, word: str) -> NoReturn:
     raise InputError(f"Expected every number of {root} to be finite, got {word}.")
 
 
@@ -154,25 +154,21 @@ def updated(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, An
     return copy
 
 
-def _set(document: dict[str, Any], path: str, value: Any) -> None:
+def _set(document: dict[str, Any], path: str, value: object) -> None:
     place: Any = document
     walked, words = "", path.split(".")
     for left, word in zip(range(len(words) - 1, -1, -1), words, strict=True):
         here = path if left == 0 else join(walked, word)
         if not isinstance(place, dict | list):
             raise refuse(walked, f"to be an object, so that {here} can be set", place)
-        key: Any = _position(place, walked, word) if isinstance(place, list) else word
+        if isinstance(place, list) and (not word.isdecimal() or int(word) >= len(place)):
+            raise InputError(f"Expected a position from 0 to {len(place) - 1} after {walked}, got {word!r}.")
+        key: Any = int(word) if isinstance(place, list) else word
         if left == 0:
             place[key] = value
         elif isinstance(place, dict) and place.get(word) is None:
             place[word] = {}
         place, walked = place[key], join(walked, word)
-
-
-def _position(place: list[Any], walked: str, word: str) -> int:
-    if not word.isdecimal() or int(word) >= len(place):
-        raise InputError(f"Expected a position from 0 to {len(place) - 1} after {walked}, got {word!r}.")
-    return int(word)
 
 
 # Parts that differ are certified one by one, some 15 ms each and up; releases beyond that belong into a ledger.
@@ -238,8 +234,7 @@ class RepeatAndSelect(Mechanism):
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         yield from _stated_outside(problem, average, "a selection", "state it in the base")
-        seen = self.base.view or view
-        for misfit in self.base.algorithm.misfits(self.base.problem, self.base.average, seen):
+        for misfit in self.base.algorithm.misfits(self.base.problem, self.base.average, self.base.view or view):
             yield misfit.under("algorithm.base")
 
 
@@ -316,7 +311,7 @@ class Spec(Section):
     together: int = 1
 
     @classmethod
-    def from_dict(cls, given: Any) -> "Spec":
+    def from_dict(cls, given: object) -> "Spec":
         """Read a spec from plain JSON values."""
         check_plain(given)
         return read_keys(cls, "", as_object("", given))

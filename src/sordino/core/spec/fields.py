@@ -26,7 +26,7 @@ LONGEST_SHOWN = 80
 class Contradiction(InputError):
     """Keys that are well formed but cannot hold together; `under` places a section's key in the whole spec."""
 
-    def __init__(self, key: str, allowed: str, given: Any, remedy: str = "") -> None:
+    def __init__(self, key: str, allowed: str, given: object, remedy: str = "") -> None:
         super().__init__(key, allowed, given, remedy)
         self.key, self.allowed, self.given, self.remedy = key, allowed, given, remedy
 
@@ -62,7 +62,7 @@ def known_keys(path: str, allowed: Iterable[str], root: str = ROOT) -> str:
     return f"the keys of {path or root} are {', '.join(allowed)}"
 
 
-def as_object(path: str, value: Any, instead: str = "") -> Mapping[str, Any]:
+def as_object(path: str, value: object, instead: str = "") -> Mapping[str, Any]:
     """Return `value` if it is a JSON object; `instead` names the other spellings allowed in its place."""
     if not isinstance(value, Mapping):
         raise refuse(path or ROOT, f"to be a JSON object{instead}", value)
@@ -79,7 +79,7 @@ class Shape(ABC):
     """The constraint of one field: how it is read, written and described."""
 
     @abstractmethod
-    def read(self, path: str, value: Any) -> Any:
+    def read(self, path: str, value: object) -> Any:
         """Turn a JSON value (or a finished Python value) into the checked Python value, or raise `InputError`."""
 
     def write(self, value: Any) -> Any:
@@ -97,7 +97,7 @@ class Number(Shape):
 
     allowed: Interval = ANY_REAL
 
-    def read(self, path: str, value: Any) -> float:
+    def read(self, path: str, value: object) -> float:
         return validate.number(path, value, self.allowed)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -110,7 +110,7 @@ class Whole(Shape):
 
     allowed: Interval = COUNT
 
-    def read(self, path: str, value: Any) -> int:
+    def read(self, path: str, value: object) -> int:
         return validate.whole_number(path, value, self.allowed)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -125,7 +125,7 @@ class Word(Shape):
         listed = members.items() if isinstance(members, Mapping) else ((member.value, member) for member in members)
         self.table: dict[str, Any] = dict(listed)
 
-    def read(self, path: str, value: Any) -> Any:
+    def read(self, path: str, value: object) -> Any:
         if any(value is meaning for meaning in self.table.values()):
             return value
         return self.table[validate.one_of(path, value, self.table)]
@@ -140,7 +140,7 @@ class Word(Shape):
 class Text(Shape):
     """One printable line, short enough to stand in a report; control characters and lone surrogates are refused."""
 
-    def read(self, path: str, value: Any) -> str:
+    def read(self, path: str, value: object) -> str:
         if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_TEXT or not value.isprintable():
             raise refuse(path, f"to be one printable line of 1 to {LONGEST_TEXT} characters", value)
         return value
@@ -152,7 +152,7 @@ class Text(Shape):
 class Flag(Shape):
     """True or false; 0 and 1 are refused."""
 
-    def read(self, path: str, value: Any) -> bool:
+    def read(self, path: str, value: object) -> bool:
         if not isinstance(value, bool):
             raise refuse(path, "to be true or false", value)
         return value
@@ -168,7 +168,7 @@ class Several(Shape):
     entry: Shape
     most: int | None = None
 
-    def read(self, path: str, value: Any) -> tuple[Any, ...]:
+    def read(self, path: str, value: object) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple) or not value:
             raise refuse(path, "to be a list with at least one entry", value)
         if self.most is not None and len(value) > self.most:
@@ -192,7 +192,7 @@ class Numbers(Several):
 
     entry: Number
 
-    def read(self, path: str, value: Any) -> tuple[float, ...]:
+    def read(self, path: str, value: object) -> tuple[float, ...]:
         """Read the list at once if all is well, else entry by entry, so that the message names the position."""
         if isinstance(value, list | tuple) and value and set(map(type, value)) == {float}:
             array = np.array(value)
@@ -255,7 +255,7 @@ class Nested(Shape):
 
     section: type[Section]
 
-    def read(self, path: str, value: Any, instead: str = "") -> Any:
+    def read(self, path: str, value: object, instead: str = "") -> Any:
         if isinstance(value, self.section):
             return value
         return read_keys(self.section, path, as_object(path, value, instead))
@@ -274,7 +274,7 @@ class WordOrObject(Shape):
     word: Word
     nested: Nested
 
-    def read(self, path: str, value: Any) -> Any:
+    def read(self, path: str, value: object) -> Any:
         if isinstance(value, str):
             return self.word.read(path, value)
         words = ", ".join(f'"{word}"' for word in self.word.table)
@@ -399,7 +399,7 @@ class TaggedUnion(Shape):
     def word_of(self, section: Section) -> str:
         return next(word for word, member in self.table.items() if type(section) is member)
 
-    def read(self, path: str, value: Any, instead: str = "", *tags: str) -> Any:
+    def read(self, path: str, value: object, instead: str = "", *tags: str) -> Any:
         """Read an object into the section its kind names; `instead` names other spellings, `tags` keys beside it."""
         table = self.table
         if type(value) in table.values():

@@ -15,13 +15,13 @@ NO_SETTINGS: SettingValues = ()
 class Settings(fields.Shape):
     """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
 
-    def read(self, path: str, value: Any) -> tuple[tuple[str, Any], ...]:
+    def read(self, path: str, value: object) -> tuple[tuple[str, Any], ...]:
         given: Mapping[str, Any] = dict(value) if isinstance(value, tuple) else fields.as_object(path, value)
         return tuple(
             (_word(path, name), self.read_entry(fields.join(path, name), entry)) for name, entry in given.items()
         )
 
-    def read_entry(self, path: str, value: Any) -> Any:
+    def read_entry(self, path: str, value: object) -> Any:
         if isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -33,7 +33,7 @@ class Settings(fields.Shape):
     def write(self, value: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
         return {name: self.write_entry(entry) for name, entry in value}
 
-    def write_entry(self, value: Any) -> Any:
+    def write_entry(self, value: object) -> Any:
         return list(value) if isinstance(value, tuple) else value
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
@@ -46,7 +46,7 @@ class Settings(fields.Shape):
 class FilePath(fields.Text):
     """The path of a file: a spec may come from anybody, so it names no query and no server."""
 
-    def read(self, path: str, value: Any) -> str:
+    def read(self, path: str, value: object) -> str:
         found = super().read(path, value)
         if "#" in found or "://" in found:
             remedy = "name a file; a database you choose yourself goes to sordino.audit(spec, data=...)"
@@ -57,13 +57,13 @@ class FilePath(fields.Text):
         return super().schema(definitions) | {"pattern": "^(?!.*://)[^#]*$"}
 
 
-def _word(path: str, name: Any) -> str:
+def _word(path: str, name: object) -> str:
     if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
         raise refuse(path, "to have names made of letters, digits and _", name)
     return name
 
 
-def _number(path: str, value: Any) -> int | float:
+def _number(path: str, value: object) -> int | float:
     """A finite number, kept whole where it is written whole: a count must not become a measurement."""
     checked = number(path, value)
     return int(value) if isinstance(value, int) else checked

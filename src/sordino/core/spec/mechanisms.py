@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
@@ -211,12 +211,12 @@ Option = Setting | parts.Schedule
 class Options(Settings):
     """Settings, and schedules written as objects; kept and shown, never read by a theorem."""
 
-    def read_entry(self, path: str, value: Any) -> Option:
+    def read_entry(self, path: str, value: object) -> Option:
         if isinstance(value, Mapping | parts.Schedule):
             return parts.Scheduled().read(path, value)
         return super().read_entry(path, value)
 
-    def write_entry(self, value: Option) -> Any:
+    def write_entry(self, value: object) -> object:
         return parts.Scheduled().write(value) if isinstance(value, parts.Schedule) else super().write_entry(value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:

@@ -118,17 +118,16 @@ class PosteriorSample(Algorithm):
 
     def contradictions(self) -> Iterator[Contradiction]:
         drawn, bounded = self.drawn, isinstance(self.potential, BoundedPotential)
+        kind = POTENTIALS.word_of(self.potential)
         if isinstance(drawn, MetropolisDraws) and not bounded:
-            word = POTENTIALS.word_of(self.potential)
-            yield Contradiction("potential.kind", "to be bounded for draws by metropolis", word)
+            yield Contradiction("potential.kind", "to be bounded for draws by metropolis", kind)
         if not isinstance(drawn, RejectionDraws):
             return
         if isinstance(self.potential, LinearRegression):
             asked = "to be bounded or strongly-log-concave for draws by rejection"
-            yield Contradiction("potential.kind", asked, POTENTIALS.word_of(self.potential))
+            yield Contradiction("potential.kind", asked, kind)
             return
         needed, other = ("oscillation", "smoothness") if bounded else ("smoothness", "oscillation")
-        kind = POTENTIALS.word_of(self.potential)
         if getattr(drawn, needed) is None:
             yield Contradiction(f"drawn.{needed}", f"to be given for a {kind} potential", None)
         if getattr(drawn, other) is not None:

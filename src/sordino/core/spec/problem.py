@@ -78,9 +78,8 @@ class ListSchedule(Schedule):
 
     def misfits(self, steps: int, key: str) -> Iterator[fields.Contradiction]:
         if len(self.entries) != steps:
-            yield fields.Contradiction(
-                f"{key}.values", f"to have one value for each of the {steps} steps", len(self.entries)
-            )
+            each = f"to have one value for each of the {steps} steps"
+            yield fields.Contradiction(f"{key}.values", each, len(self.entries))
 
 
 @SCHEDULES.register("polynomial")
@@ -115,7 +114,7 @@ class PolynomialSchedule(Schedule):
 class Scheduled(fields.Shape):
     """A schedule: a positive number, which is a constant one, or an object with a kind."""
 
-    def read(self, path: str, value: Any) -> Schedule:
+    def read(self, path: str, value: object) -> Schedule:
         if isinstance(value, Schedule):
             return value
         if isinstance(value, Mapping):
@@ -149,7 +148,7 @@ class Certified(fields.Shape):
 
     constant: Constant
 
-    def read(self, path: str, value: Any) -> Certificate:
+    def read(self, path: str, value: object) -> Certificate:
         if isinstance(value, Certificate):
             if value.constant != self.constant:
                 raise refuse(path, f"to be a certificate of {self.constant.name}", value)
@@ -259,9 +258,8 @@ class Problem(fields.Section):
 
 def _curvature(strong_convexity: Certificate, smoothness: Certificate) -> Iterator[fields.Contradiction]:
     if strong_convexity.value > smoothness.value:
-        yield fields.Contradiction(
-            "strong_convexity", f"to be at most the smoothness {smoothness.value!r}", strong_convexity.value
-        )
+        most = f"to be at most the smoothness {smoothness.value!r}"
+        yield fields.Contradiction("strong_convexity", most, strong_convexity.value)
 
 
 class AverageNoiseKind(StrEnum):
