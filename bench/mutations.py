@@ -202,7 +202,7 @@ MISTAKES["divided by the number of rows"] = _ROWS
 OF_CHAINS: dict[str, tuple[Edit, ...]] = {
     "another sampler": (
         Edit("mechanisms/chain/batches.py", "Scheme.CYCLIC: Cyclic,", "Scheme.CYCLIC: Reshuffled,"),
-        Edit("mechanisms/chain/batches.py", "Scheme.SHUFFLE_ONCE: ShuffleOnce,", "Scheme.SHUFFLE_ONCE: Reshuffled,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.SHUFFLE_ONCE: Passes,", "Scheme.SHUFFLE_ONCE: Reshuffled,"),
         Edit("mechanisms/chain/batches.py", "Scheme.RESHUFFLED: Reshuffled,", "Scheme.RESHUFFLED: Cyclic,"),
         Edit("mechanisms/chain/batches.py", "Scheme.POISSON: Poisson,", "Scheme.POISSON: Reshuffled,"),
         Edit(

@@ -51,8 +51,8 @@ IN_RUNS = mutations(
 - lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
 + lattice_noise(self._randomness, self.lattice, self._scales / 2, first, shape)
 @@ chain: noise on the sum of a step of half the size | Feed._noise_scales | replay/test_engines.py -k chain-full
-- _part(self._scales, first, length)[:, None]
-+ _part(self._scales, first, length)[:, None] / 2
+- part_of(self._scales, first, length)[:, None]
++ part_of(self._scales, first, length)[:, None] / 2
 @@ chain: clip doubled in the run only | ChainPlan.reach | replay/test_engines.py -k chain-full
 - checked_bound("algorithm.clipping.bound", self.chain.clipping.bound)
 + 2.0 * self.chain.clipping.bound

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,11 @@ def bucket(rows: int) -> int:
     while size < rows:
         size = 16 * math.ceil(_GROWTH * size / 16)
     return size
+
+
+def part_of(values: NDArray[Any], first: int, length: int) -> NDArray[Any]:
+    """So many entries of what is given for every step, padded with zeros behind its end."""
+    return np.pad(values[first : first + length], (0, max(0, first + length - len(values))))
 
 
 Indices = NDArray[np.int32]
@@ -108,10 +113,8 @@ class Batches(ABC):
         """A block of batches that lie in `parts` laid end to end; a batch of random size is never cut."""
         if counts.max(initial=0) > self._capacity:
             self._capacity = power_of_two(int(counts.max()))
-        drawn, batches = sum(part.size for part in parts), counts.size
-        expected = batches * self.sampling.size
-        if self._mean is not None:
-            expected = planned_capacity(self._mean * batches, 1)
+        drawn, mean = sum(part.size for part in parts), self._mean
+        expected = counts.size * self.sampling.size if mean is None else planned_capacity(mean * counts.size, 1)
         planned, needed = expected + self.capacity, drawn + self.capacity
         padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
         return BatchBlock(np.concatenate([*parts, padding]), starts.astype(np.int32), counts.astype(np.int32))
@@ -154,10 +157,10 @@ class Rounds(Batches):
 
 
 class Passes(Rounds):
-    """Batches cut one after the other from an order of the records, that of the file unless they are `shuffled`."""
+    """Batches cut one after the other from one uniform order for each chain, kept for the whole run."""
 
-    shuffled: ClassVar[bool] = True
-    redrawn: ClassVar[bool] = False  # whether every pass draws its order, or the first one at most
+    shuffled: ClassVar[bool] = True  # whether it is not that of the file
+    redrawn: ClassVar[bool] = False  # whether every pass draws its order
 
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling, max(1, -(-sampling.rows // sampling.size)))
@@ -176,10 +179,6 @@ class Cyclic(Passes):
     """File order, the same batches in every pass and for every chain."""
 
     shared, shuffled = True, False
-
-
-class ShuffleOnce(Passes):
-    """One uniform order for each chain, kept for the whole run."""
 
 
 class Reshuffled(Passes):
@@ -232,9 +231,8 @@ class Poisson(Batches):
             # The number of failures before a success is the integer part of an exponential of this mean.
             failures = self.sampling.generator.standard_exponential(wanted)
             failures /= self._failure_rate
-            gaps = np.minimum(failures, _LONGEST_GAP, out=failures).astype(np.int64)
-            gaps += 1
-            successes.append(np.cumsum(gaps, out=gaps) + last)
+            gaps = np.minimum(failures, _LONGEST_GAP, out=failures).astype(np.int64) + 1
+            successes.append(np.cumsum(gaps) + last)
             last = int(successes[-1][-1])
         return np.concatenate(successes)
 
@@ -330,12 +328,11 @@ class MinSeparation(Rounds):
     # In a round of `separation` steps a record is used once or not at all. What is kept of it is how many steps of the
     # next round it waits; it starts as if steps had been made before, so that every step expects as many records.
     def __init__(self, sampling: Sampling) -> None:
-        longest = sampling.separation - 1
-        share = sampling.rate / (1 + longest * sampling.rate)
-        super().__init__(sampling, sampling.separation, sampling.rows * share)
+        longest, rate, generator = sampling.separation - 1, sampling.rate, sampling.generator
+        super().__init__(sampling, sampling.separation, sampling.rows * (rate / (1 + longest * rate)))
         shape = (self.groups, sampling.rows)
-        blocked = sampling.generator.random(shape) < longest * sampling.rate / (1 + longest * sampling.rate)
-        wait = sampling.generator.integers(1, max(1, longest) + 1, shape)
+        blocked = generator.random(shape) < longest * rate / (1 + longest * rate)
+        wait = generator.integers(1, max(1, longest) + 1, shape)
         self._wait = np.where(blocked, wait, 0) + self._failures(shape)
 
     def _failures(self, shape: tuple[int, ...]) -> Counts:
@@ -354,7 +351,7 @@ class MinSeparation(Rounds):
 
 _SCHEMES: dict[Scheme, type[Batches]] = {
     Scheme.CYCLIC: Cyclic,
-    Scheme.SHUFFLE_ONCE: ShuffleOnce,
+    Scheme.SHUFFLE_ONCE: Passes,
     Scheme.RESHUFFLED: Reshuffled,
     Scheme.POISSON: Poisson,
     Scheme.WITHOUT_REPLACEMENT: WithoutReplacement,

@@ -47,12 +47,12 @@ def check_regulariser(spec: Spec, model: Model) -> None:
     own = model.regulariser_certificates()
     if claimed is None or "regulariser.strong_convexity" not in own:
         return
-    convexity, smoothness = own["regulariser.strong_convexity"].value, own["regulariser.smoothness"].value
-    stated = claimed.strong_convexity.value, claimed.smoothness.value
-    if stated[0] > convexity:
-        raise refuse("problem.regulariser.strong_convexity", f"to be at most the model's {convexity!r}", stated[0])
-    if stated[1] < smoothness:
-        raise refuse("problem.regulariser.smoothness", f"to be at least the model's {smoothness!r}", stated[1])
+    convexity, stated = own["regulariser.strong_convexity"].value, claimed.strong_convexity.value
+    if stated > convexity:
+        raise refuse("problem.regulariser.strong_convexity", f"to be at most the model's {convexity!r}", stated)
+    smoothness, stated = own["regulariser.smoothness"].value, claimed.smoothness.value
+    if stated < smoothness:
+        raise refuse("problem.regulariser.smoothness", f"to be at least the model's {smoothness!r}", stated)
 
 
 def longest_row(spec: Spec, chain: NoisyGradient, model: Model, features: int) -> tuple[float, float]:

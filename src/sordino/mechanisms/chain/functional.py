@@ -226,17 +226,17 @@ def composition_only(spec: Spec) -> Spec:
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
     growth = Fraction(spec.n, algorithm.divisor(spec.n))
     problem = instance_of("spec.problem", spec.problem, Problem)
-    apart, bound = (_grown(known, growth) for known in (problem.gradient_sensitivity, problem.gradient_bound))
+
+    def grown(known: Certificate | None) -> Certificate | None:
+        if known is None or growth == 1:
+            return known
+        reason = f"{known.reason}; times n / b, because a record may be in every batch of b"
+        return replace(known, value=up(known.value * float(growth), 2), reason=reason)
+
+    apart, bound = grown(problem.gradient_sensitivity), grown(problem.gradient_bound)
     left = Problem(n=spec.n, dim=spec.dim, gradient_sensitivity=apart, gradient_bound=bound)
     full = replace(algorithm, batch=Batch(Scheme.FULL), clipping=None, projection=None, keep=None)
     return Spec(algorithm=full, problem=left, relation=spec.relation, view=View.ALL_ITERATES, delta=spec.delta)
-
-
-def _grown(certificate: Certificate | None, growth: Fraction) -> Certificate | None:
-    if certificate is None or growth == 1:
-        return certificate
-    reason = f"{certificate.reason}; times n / b, because a record may be in every batch of b"
-    return replace(certificate, value=up(certificate.value * float(growth), 2), reason=reason)
 
 
 def _need_doubles() -> None:

@@ -152,31 +152,26 @@ class RowReader:
         def over_chains(rows: SomeRows) -> Total:
             return jax.vmap(lambda point: row_sum(point, rows))(theta)
 
-        def of_list(start: Array, count: Array) -> Callable[[Array | int], SomeRows]:
-            def rows(first: Array | int) -> SomeRows:
+        def of_list(act: Callable[[SomeRows], Total], start: Array, count: Array, shape: tuple[int, ...]) -> Total:
+            def some(first: Array | int) -> Total:
                 listed = lax.dynamic_slice_in_dim(batch.records, start + first, self.block)
-                return chosen_from(records, listed, count - first)
+                return act(chosen_from(records, listed, count - first))
 
-            return rows
+            return some(0) if self.once else in_blocks(some, count, self.block, shape)
 
         def of_chain(each: tuple[Array, Array, Array]) -> Total:
             point, start, count = each
-            rows = of_list(start, count)
-            return self._in_blocks(lambda first: row_sum(point, rows(first)), count, point.shape)
+            return of_list(lambda rows: row_sum(point, rows), start, count, point.shape)
 
         if not self.listed:
             block = min(self.block, records.features.shape[0])
             every = lambda first: over_chains(slice_of(records, first, block))  # noqa: E731
             return in_blocks(every, records.rows, block, theta.shape)
         if batch.starts.shape[0] == 1:
-            rows = of_list(batch.starts[0], batch.counts[0])
-            return self._in_blocks(lambda first: over_chains(rows(first)), batch.counts[0], theta.shape)
+            return of_list(over_chains, batch.starts[0], batch.counts[0], theta.shape)
         each = (theta, batch.starts, batch.counts)
         together = self.chains is None or self.chains >= len(theta)
         return jax.vmap(of_chain)(each) if together else lax.map(of_chain, each, batch_size=self.chains)
-
-    def _in_blocks(self, some: Callable[[Array | int], Total], count: Array, shape: tuple[int, ...]) -> Total:
-        return some(0) if self.once else in_blocks(some, count, self.block, shape)
 
 
 def in_blocks(some: Callable[[Array | int], Total], count: Array, block: int, shape: tuple[int, ...]) -> Total:

@@ -56,19 +56,14 @@ def score_error(dim: int) -> float:
     return max(2.0**-48, (dim + 4) * 2.0**-51)
 
 
-def _lattice(chain: NoisyGradient) -> Lattice:
-    scales = chain.noise.scale.values(chain.steps)
+def hidden_lattice(spec: Spec, chain: NoisyGradient, model: Model, reach: float) -> Lattice:
+    """The lattice of a hidden chain, if the spec's rounding covers its error; refused with both numbers otherwise."""
+    scales, stated = chain.noise.scale.values(chain.steps), chain.rounding or 0.0
     exponent = math.frexp(float(scales.min()))[1] - _NOISE_DIGITS
     if float(scales.max()) > math.ldexp(float(scales.min()), 10):
         raise refuse("noise.scale", "to vary by a factor of at most 1024 where rounding is stated", "more")
-    return Lattice(exponent, exponent + _ITERATE_DIGITS + 1)
-
-
-def hidden_lattice(spec: Spec, chain: NoisyGradient, model: Model, reach: float) -> Lattice:
-    """The lattice of a hidden chain, if the spec's rounding covers its error; refused with both numbers otherwise."""
-    lattice = _lattice(chain)
+    lattice = Lattice(exponent, exponent + _ITERATE_DIGITS + 1)
     needed = rounding_needed(spec, chain, model, reach, lattice)
-    stated = chain.rounding or 0.0
     if needed > stated:
         raise InputError(
             f"Expected algorithm.rounding of at least {needed:.3g}, which steps of this size, dimension and batch can "

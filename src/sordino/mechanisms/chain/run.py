@@ -17,7 +17,7 @@ from sordino.core.bound import View
 from sordino.core.spec import Average, GaussianStart, PointStart, Spec, StableNoise
 from sordino.core.validate import instance_of, refuse, whole_number
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.batches import bucket, described_batches, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.batches import bucket, described_batches, part_of, power_of_two, power_of_two_within
 from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.kernel import RowReader, StepBlock, StepInputs
 from sordino.mechanisms.chain.release import (
@@ -72,7 +72,7 @@ class Feed:
         """The inputs of `length` steps from `first` on; behind the last step of the run they are zeros."""
         none = np.zeros((length, 1), np.int32)
         drawn = (none[0], none, none) if self.batches is None else self.batches.take(length)
-        sizes = jnp.asarray(_part(self._step_sizes, first, length), float)
+        sizes = jnp.asarray(part_of(self._step_sizes, first, length), float)
         scales = jnp.asarray(self._noise_scales(first, length), float)
         made = jnp.asarray(min(length, self._chain.steps - first), jnp.int32)
         return StepBlock(made, StepInputs(sizes, scales, self._noise(first, length)), *map(jnp.asarray, drawn))
@@ -86,7 +86,7 @@ class Feed:
 
     def _noise_scales(self, first: int, length: int) -> NDArray[np.float64]:
         """The scale of the noise of every step and chain of a block, random where noise is stable."""
-        noise, tau = self._chain.noise, _part(self._scales, first, length)[:, None]
+        noise, tau = self._chain.noise, part_of(self._scales, first, length)[:, None]
         if not isinstance(noise, StableNoise):
             return np.broadcast_to(tau, (length, self._chain.chains))
         return tau * stable_scales(self._mixing, (length, self._chain.chains), noise.alpha)
@@ -97,10 +97,6 @@ class Feed:
         if self.lattice is None:
             return -floating_noise(self._randomness, first, shape, self._dtype)
         return lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
-
-
-def _part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:
-    return np.pad(values[first : first + length], (0, max(0, first + length - len(values))))
 
 
 class Collector(ABC):
@@ -271,31 +267,47 @@ def run(
     check_sums()
     plan, (X, y) = ChainPlan(spec, model), checked_rows(features, target)
     instance_of("randomness", randomness, Randomness)
+    steps, begun, keeper = plan.chain.steps, 0, None
     with in_doubles() as dtype:
         plan.check_rows(*X.shape)
-        keeper = None
         if checkpoint is not None:
-
-            def identity(salt: bytes) -> dict[str, Any]:
-                block = None if steps_per_block is None else whole_number("steps_per_block", steps_per_block)
-                return _identity(plan, function, (X, y), salt) | {"precision": dtype.name, "block": block}
-
-            keeper = Keeper(checkpoint, plan.chain.steps, identity)
+            stated = None if steps_per_block is None else whole_number("steps_per_block", steps_per_block)
+            own = {"precision": dtype.name, "block": stated}
+            keeper = Keeper(checkpoint, steps, lambda salt: _identity(plan, function, (X, y), salt) | own)
             randomness = keeper.resumed(randomness)
         feed = Feed(plan, len(X), randomness, dtype)
         collector = _COLLECTORS[spec.view](plan, dtype, function, feed.lattice)
         reader = row_reader(plan, feed, X.shape[1])
         records = kernel.load(X, y, None if reader.listed else reader.block, dtype, plan.row_limits(X.shape[1]))
         length = steps_per_block or block_length(plan, feed, len(X), X.shape[1], dtype.itemsize)
+        constants, theta = plan.constants(), _first(plan, feed, randomness, dtype)
 
-        constants, keeps = plan.constants(), collector.needs_iterates
+        def snapshot(step: int) -> Snapshot:
+            return Snapshot(step, {"theta": np.asarray(theta), "kept": collector.held(step)}, randomness.held())
 
-        def advance(theta: Array, block: StepBlock) -> tuple[Array, Array]:
-            program = plan.program(row_reader(plan, feed, X.shape[1]), randomness.port, keeps=keeps)
-            return kernel.advance(program, constants, records, theta, block)
-
-        theta = _first(plan, feed, randomness, dtype)
-        theta = _made(advance, theta, plan.chain.steps, length, feed, collector, randomness, keeper, progress)
+        if keeper is not None:
+            if keeper.found is not None:
+                begun = keeper.found.step
+                with keeper.validating():
+                    theta = _restored(keeper.found, theta, length, feed, collector)
+            keeper.begin(snapshot(begun))
+        waiting: list[tuple[Array, int]] = []
+        for first in range(begun, steps, length):
+            if progress is not None:
+                progress(first, steps)
+            # Batches of random size may need more room from one block to the next.
+            block, reader = feed.block(first, length), row_reader(plan, feed, X.shape[1])
+            program = plan.program(reader, randomness.port, keeps=collector.needs_iterates)
+            theta, iterates = kernel.advance(program, constants, records, theta, block)
+            waiting.append((iterates if collector.needs_iterates else theta, first))
+            writes = keeper is not None and keeper.due and first + length < steps
+            # The host prepares the next block while the device works on this one, never further ahead than that.
+            while len(waiting) > (0 if writes or first + length >= steps else 1):
+                collector.add(*jax.block_until_ready(waiting.pop(0)))
+            if keeper is not None and writes:
+                keeper.keep(snapshot(first + length))
+        if progress is not None:
+            progress(steps, steps)
         release = collector.release(theta, randomness)
         if keeper is not None:
             keeper.complete()
@@ -314,46 +326,6 @@ def _first(plan: ChainPlan, feed: Feed, randomness: Randomness, dtype: Any) -> A
     if plan.chain.rounding is not None and feed.lattice is not None:
         theta = jnp.clip(theta, -feed.lattice.end, feed.lattice.end)  # as every iterate is
     return theta if plan.chain.projection is None else kernel.on_ball(theta, plan.constants().radius)
-
-
-def _made(
-    advance: Callable[[Array, StepBlock], tuple[Array, Array]],
-    theta: Array,
-    steps: int,
-    length: int,
-    feed: Feed,
-    collector: Collector,
-    randomness: Randomness,
-    keeper: Keeper | None,
-    progress: Progress | None,
-) -> Array:
-    """The last iterates; what else is kept goes to the collector."""
-
-    def snapshot(step: int) -> Snapshot:
-        return Snapshot(step, {"theta": np.asarray(theta), "kept": collector.held(step)}, randomness.held())
-
-    begun = 0
-    if keeper is not None:
-        if keeper.found is not None:
-            begun = keeper.found.step
-            with keeper.validating():
-                theta = _restored(keeper.found, theta, length, feed, collector)
-        keeper.begin(snapshot(begun))
-    waiting: list[tuple[Array, int]] = []
-    for first in range(begun, steps, length):
-        if progress is not None:
-            progress(first, steps)
-        theta, iterates = advance(theta, feed.block(first, length))
-        waiting.append((iterates if collector.needs_iterates else theta, first))
-        writes = keeper is not None and keeper.due and first + length < steps
-        # The host prepares the next block while the device works on this one, never further ahead than that.
-        while len(waiting) > (0 if writes or first + length >= steps else 1):
-            collector.add(*jax.block_until_ready(waiting.pop(0)))
-        if keeper is not None and writes:
-            keeper.keep(snapshot(first + length))
-    if progress is not None:
-        progress(steps, steps)
-    return theta
 
 
 def _restored(found: Snapshot, first: Array, length: int, feed: Feed, collector: Collector) -> Array:

@@ -106,8 +106,14 @@ def noisy_sgd(
     `inverse_temperature` beta: noise N(0, (2 eta / beta) I).
     """
     eta = as_schedule("step_size", step_size)
-    noise = _stated_noise(eta, noise_scale=noise_scale, sigma=sigma, inverse_temperature=inverse_temperature)
-    return chain_spec(problem, eta, noise, batch, clipping, **options)
+    stated = {"noise_scale": noise_scale, "sigma": sigma, "inverse_temperature": inverse_temperature}
+    given = {name: validate.number(name, value, POSITIVE) for name, value in stated.items() if value is not None}
+    if len(given) != 1:
+        raise validate.refuse("exactly one", "of noise_scale, sigma, inverse_temperature", sorted(given))
+    [(name, value)] = given.items()
+    tied = _TIED_TO_STEP.get(name)
+    scale = as_schedule(name, value) if tied is None else power_law(eta, tied(value), 0.5)
+    return chain_spec(problem, eta, specs.GaussianNoise(scale), batch, clipping, **options)
 
 
 def heavy_tailed_sgd(
@@ -141,16 +147,6 @@ def dp_sgd(
     divisor = records_of(problem) if batch.size is None else batch.size
     noise = specs.GaussianNoise(power_law(eta, multiplier * clipping.bound / divisor, 1.0))
     return chain_spec(problem, eta, noise, batch, clipping, **options)
-
-
-def _stated_noise(eta: specs.Schedule, **statements: float | None) -> specs.GaussianNoise:
-    given = {name: value for name, value in statements.items() if value is not None}
-    if len(given) != 1:
-        raise validate.refuse("exactly one", "of noise_scale, sigma, inverse_temperature", sorted(given))
-    [(name, value)] = given.items()
-    stated = validate.number(name, value, POSITIVE)
-    tied = _TIED_TO_STEP.get(name)
-    return specs.GaussianNoise(as_schedule(name, stated) if tied is None else power_law(eta, tied(stated), 0.5))
 
 
 def sgld(

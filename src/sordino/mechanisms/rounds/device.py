@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sordino.core.bound import View
 from sordino.core.spec import NoisedSums, Spec
 from sordino.core.validate import instance_of
-from sordino.mechanisms.chain.batches import Batches, described_batches, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.batches import Batches, described_batches, part_of, power_of_two, power_of_two_within
 from sordino.mechanisms.chain.kernel import (
     Records,
     RowLimits,
@@ -106,7 +106,7 @@ class Run:
 
     def part(self, values: NDArray[Any], first: int, length: int) -> Array:
         """So many entries of what is given for every round, padded with zeros behind its end."""
-        return jnp.asarray(np.pad(values[first : first + length], (0, max(0, first + length - len(values)))), float)
+        return jnp.asarray(part_of(values, first, length), float)
 
     def start(self, shape: tuple[int, ...]) -> Array:
         """Standard Gaussians to begin from: random, and no data."""
