@@ -28,7 +28,7 @@ from sordino.mechanisms import (
     noisy_sgd,
     run,
 )
-from sordino.mechanisms.regression.ridge import ClippedGradients, residuals
+from sordino.mechanisms.regression.ridge import clipped_gradients, residuals
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import PRODUCT_EXPONENT
@@ -86,7 +86,7 @@ def exact_noise() -> tuple[dict[str, float], list[Target]]:
     X, y = rows_of(n, d)
     X, y = np.asarray(X, np.float64) / np.sqrt(d), np.asarray(y, np.float64)
     theta, generator = np.full(d, 0.1), np.random.default_rng(0)
-    gradients = ClippedGradients(MODEL, X, y, 1.0)
+    gradients = clipped_gradients(MODEL, X, y, 1.0)
 
     def plain_gradient() -> Any:
         found = residuals(MODEL, X @ theta[:, None], y)

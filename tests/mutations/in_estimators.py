@@ -22,11 +22,11 @@ IN_ESTIMATORS = mutations(
 + in_parts(problem, steps)
 @@ natural: the actual number of records as divisor
 @@ | NaturalGradients.__call__ | replay/test_estimators.py -k regressor-natural-add-remove
-- return self._rounds.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
-+ return self._rounds.noised(k, asked, UNIT_EXPONENT) / len(self._rows)
+- return self.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
++ return self.noised(k, asked, UNIT_EXPONENT) / len(self._rows)
 @@ natural: half the noise on gradients | NaturalGradients.__call__ | mechanisms/networks/test_natural_gradients.py
-- return self._rounds.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
-+ return self._rounds.noised(k, asked, UNIT_EXPONENT, shares=0.5) / self.algorithm.records
+- return self.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
++ return self.noised(k, asked, UNIT_EXPONENT, shares=0.5) / self.algorithm.records
 @@ natural: counts noised as if a replacement moved them by 1 | counts_spec | estimators/test_natural_method.py
 - noise = ConstantSchedule(up(REPLACED * multiplier(mu)))
 + noise = ConstantSchedule(up(multiplier(mu)))
@@ -107,8 +107,8 @@ IN_ESTIMATORS = mutations(
 + 0.5 * float(self._multipliers[k])
 @@ full gradients: mean over the actual number of records
 @@ | NoisedGradients.__call__ | replay/test_estimators.py -k ridge-2-add-remove
-- self._rounds.noised(k, self._sums.products(theta), self._sums.exponent) / self.algorithm.records
-+ self._rounds.noised(k, self._sums.products(theta), self._sums.exponent) / len(self._sums._y)
+- self.noised(k, self._sums.products(theta), self._sums.exponent) / self.algorithm.records
++ self.noised(k, self._sums.products(theta), self._sums.exponent) / len(self._sums._lengths)
 @@ exact noise: sums get half the noise | SumNoise.noised | noise/test_noised.py
 - np.ldexp(spread, -grid.exponent)
 + np.ldexp(spread, -grid.exponent - 1)

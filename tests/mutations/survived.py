@@ -11,11 +11,11 @@ SURVIVED = mutations(
 - float(self._multipliers[k])
 + float(self._multipliers[k]) / 4
 @@ ridge: noise of centre and sketch halved | NoisedProducts.__call__ | replay/test_estimators.py -k ridge-2-
-- self._rounds.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
-+ self._rounds.noised(k, self._sums.products(directions), self._sums.exponent, shares=0.5) / self.algorithm.records
+- self.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
++ self.noised(k, self._sums.products(directions), self._sums.exponent, shares=0.5) / self.algorithm.records
 @@ ridge: the actual number of records | NoisedProducts.__call__ | replay/test_estimators.py -k ridge-2-add-remove
-- self._rounds.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
-+ self._rounds.noised(k, self._sums.products(directions), self._sums.exponent) / len(self._sums._lengths)
+- self.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
++ self.noised(k, self._sums.products(directions), self._sums.exponent) / len(self._sums._lengths)
 @@ ridge: rows scaled by their own median length | RidgeSteps.run | replay/test_estimators.py -k ridge-2-
 - geometry.scaled_by(typical_length(counts, problem.records, noise))
 + geometry.scaled_by(float(np.median(np.linalg.norm(geometry.rows(X)[:, 1:], axis=1))))

@@ -7,7 +7,7 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, RowNorm, Schema, encode_features, from_matrix
-from sordino.mechanisms.regression.ridge import ClippedGradients
+from sordino.mechanisms.regression.ridge import clipped_gradients
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
@@ -53,11 +53,11 @@ def test_removing_a_record_takes_its_gradient_away_and_moves_no_other(model, tar
     generator = np.random.default_rng(2)
     X, y = rows(number, 5, 3), generator.choice(targets, number)
     theta = 3 * generator.standard_normal(5 * model.outputs)
-    whole = summed(ClippedGradients(model, X, y, 0.7), theta)
+    whole = summed(clipped_gradients(model, X, y, 0.7), theta)
     for place in {0, number // 2, number - 1}:
         others = np.arange(number) != place
-        rest = summed(ClippedGradients(model, X[others], y[others], 0.7), theta)
-        assert np.array_equal(whole - rest, summed(ClippedGradients(model, X[[place]], y[[place]], 0.7), theta))
+        rest = summed(clipped_gradients(model, X[others], y[others], 0.7), theta)
+        assert np.array_equal(whole - rest, summed(clipped_gradients(model, X[[place]], y[[place]], 0.7), theta))
 
 
 @pytest.mark.parametrize("number", [1, 2, 9, record_sums.ROWS_PER_BLOCK + 3])
@@ -108,7 +108,7 @@ def test_parameters_of_any_size_meet_the_rows_exactly():
     X, y = rows(50, 4, 5), np.ones(50)
     for size in (0.0, 1e-30, 1.0, 1e12):
         theta = size * np.random.default_rng(6).standard_normal(4)
-        gradients = ClippedGradients(model, X, y, 100.0)
+        gradients = clipped_gradients(model, X, y, 100.0)
         found = np.ldexp(summed(gradients, theta, 100.0).astype(float), gradients.exponent)
         exact = -(1.0 / (1.0 + np.exp(np.minimum(X @ theta, 700.0)))) @ X
         assert found == pytest.approx(exact, abs=50 * 2.0 ** (7 - record_sums.DIGITS))  # one unit a record

@@ -7,7 +7,7 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.regression.ridge import ClippedGradients, NoisedGradients, residuals
+from sordino.mechanisms.regression.ridge import NoisedGradients, clipped_gradients, residuals
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
 from tests.mechanisms.specs import rounds_spec
@@ -42,7 +42,7 @@ def test_no_record_moves_the_sum_beyond_the_clip(model, targets, clip):
     for _ in range(20):
         x, y = 5 * generator.standard_normal((1, 4)), generator.choice(targets, 1)
         theta = 3 * generator.standard_normal(4 * model.outputs)
-        assert math.hypot(*total(ClippedGradients(model, x, y, clip), theta)) <= clip
+        assert math.hypot(*total(clipped_gradients(model, x, y, clip), theta)) <= clip
 
 
 def noised(described, X, y, seed=0):
@@ -57,7 +57,7 @@ def test_gradients_carry_the_noise_that_the_spec_states():
     for seed in range(50):
         asked, theta = noised(spec(), X, y, seed), generator.standard_normal(40)
         assert asked.noise == pytest.approx(3.0 * 2 * 0.5 / 50)
-        exact = total(ClippedGradients(Logistic(), X, y, 0.5), theta) / 50
+        exact = total(clipped_gradients(Logistic(), X, y, 0.5), theta) / 50
         squares.append(np.mean([(asked(theta, k) - exact) ** 2 for k in range(6)]) / asked.noise**2)
     assert np.mean(squares) == pytest.approx(1.0, abs=0.06)
 

@@ -40,7 +40,7 @@ from sordino.mechanisms.regression.ridge import (
     NoisedProducts,
     RidgeFit,
     RidgePrior,
-    RowLengths,
+    length_counts,
     public_directions,
     public_length,
     public_middle,
@@ -153,7 +153,7 @@ class RidgeSteps(Method):
         first = _first_rows(problem, X, y)
         ones = NoisedProducts(parts.centre, first, sources.fresh(), 1, ones=True)
         geometry, targets = _read(problem, ones(np.zeros((first.shape[1], 1)), 0)[:, 0], ones.noise)
-        counts = RowLengths()(parts.lengths, geometry.rows(X), sources.fresh())
+        counts = length_counts(parts.lengths, geometry.rows(X), sources.fresh())
         noise = float(sums_of(parts.lengths).sum_noise[0])
         geometry = geometry.scaled_by(typical_length(counts, problem.records, noise))
         if parts.sketch is not None:

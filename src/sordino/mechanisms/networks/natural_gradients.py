@@ -92,7 +92,7 @@ def whole_contributions(model: SkipNetwork, point: Point, rows: Array, targets: 
     return exact.Vectors(len(rows), None, whole)
 
 
-class NaturalGradients:
+class NaturalGradients(ExactRounds):
     """The noised mean contribution of a described run, at the point that is asked about in each round."""
 
     name: ClassVar[str] = "natural gradients"
@@ -104,16 +104,14 @@ class NaturalGradients:
         X, y = checked_rows(rows, targets, np.float64)
         exact.check_size(X)
         self._rows, self._targets = np.asarray(X, np.float64), np.asarray(y, np.float64)
-        self._rounds = ExactRounds(spec, self.name, len(X), model.dim(X.shape[1]), randomness)
-        self.algorithm = self._rounds.algorithm
+        super().__init__(spec, self.name, len(X), model.dim(X.shape[1]), randomness)
         if self.algorithm.contribution < 1.0:
             raise refuse("algorithm.contribution", "to be at least 1", self.algorithm.contribution)
-        self.noise = self._rounds.scale(0) / self.algorithm.records
 
     def __call__(self, point: Point, k: int) -> Array:
         """The answer of round k, which is to be asked for once: a second one would have the same noise."""
         asked = whole_contributions(self._model, point, self._rows, self._targets)
-        return self._rounds.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
+        return self.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
 
 
 def residual_counts(spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
@@ -132,11 +130,9 @@ def class_counts(spec: Spec, codes: Array, classes: int, randomness: Randomness)
 
 def residual_sizes(model: SkipNetwork, theta: Array, rows: Array, targets: Array) -> Array:
     """The size of each row's residual, from that row alone."""
-    found = np.empty(len(rows))
-    for first in range(0, len(rows), _ROWS_PER_BLOCK):
-        part = slice(first, first + _ROWS_PER_BLOCK)
-        found[part] = np.abs(Forward(model, theta, rows[part]).scores[:, 0] - targets[part])
-    return found
+    parts = [slice(first, first + _ROWS_PER_BLOCK) for first in range(0, len(rows), _ROWS_PER_BLOCK)]
+    found = [np.abs(Forward(model, theta, rows[part]).scores[:, 0] - targets[part]) for part in parts]
+    return np.concatenate([np.empty(0), *found])
 
 
 # Everything below is post-processing: it sees releases and public numbers only.
@@ -193,8 +189,7 @@ class NaturalDescent:
     rounds: int
 
     def __post_init__(self) -> None:
-        size = len(self.theta)
-        self._direction, self._points, self._moves = np.zeros((3, size))
+        self._direction, self._points, self._moves = np.zeros((3, len(self.theta)))
         self._noise, self._made = 0.0, 0
 
     def follow(self, inverse_root: Array, mean: Array, pace: float, step_size: float, noise: float) -> None:
@@ -243,23 +238,21 @@ def whitening(moments: Array, noise: float, seen: int) -> Whitening:
     `moments` is the noised mean of rows times themselves, the constant last, `noise` the deviation on its diagonal.
     Directions below the noise are scaled as far as it allows.
     """
-    width = len(moments) - 1
-    centre = moments[:-1, -1]
+    width, centre = len(moments) - 1, moments[:-1, -1]
     covariance = moments[:-1, :-1] - np.outer(centre, centre)
     made, known = np.zeros((width + 1, width + 1)), np.zeros(width)
     made[-1, -1] = 1.0
-    values, vectors, kept = _above(covariance[:seen, :seen], noise)
-    made[:seen, :seen], known[:seen] = vectors / np.sqrt(kept), np.maximum(values, 0.0) / kept
+
+    def scaled(part: slice, spread: Array) -> tuple[Array, Array]:
+        values, vectors = np.linalg.eigh(0.5 * (spread + spread.T))
+        kept = np.maximum(values, noise * math.sqrt(len(values)))
+        made[part, part], known[part] = vectors / np.sqrt(kept), np.maximum(values, 0.0) / kept
+        return vectors, kept
+
+    vectors, kept = scaled(slice(seen), covariance[:seen, :seen])
     if seen < width:
-        explained = covariance[seen:, :seen] @ (vectors / kept) @ vectors.T
-        rest = covariance[seen:, seen:] - explained @ covariance[:seen, seen:]
-        values, vectors, kept = _above(rest, noise)
-        made[seen:-1, seen:-1], known[seen:] = vectors / np.sqrt(kept), np.maximum(values, 0.0) / kept
-        made[:seen, seen:-1] = -explained.T @ made[seen:-1, seen:-1]
+        explained, rest = covariance[seen:, :seen] @ (vectors / kept) @ vectors.T, slice(seen, width)
+        scaled(rest, covariance[seen:, seen:] - explained @ covariance[:seen, seen:])
+        made[:seen, rest] = -explained.T @ made[rest, rest]
     made[-1, :-1] = -centre @ made[:-1, :-1]
     return Whitening(made, known)
-
-
-def _above(covariance: Array, noise: float) -> tuple[Array, Array, Array]:
-    values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
-    return values, vectors, np.maximum(values, noise * math.sqrt(len(values)))

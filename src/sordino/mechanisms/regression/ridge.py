@@ -18,7 +18,7 @@ seen, so how the next point is chosen from the noised gradients is post-processi
 """
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
 from typing import Any, ClassVar, NamedTuple
@@ -79,19 +79,18 @@ residuals.register(Huber, lambda model, scores, y: np.clip(scores - y[:, None], 
 _PARAMETER_DIGITS = 32
 
 
-class OuterProducts(ABC):
-    """Private rows, each to be multiplied by values of its own and summed, products longer than the clip shortened."""
+class OuterProducts:
+    """Private rows, each to be multiplied by `values` of its own and summed, products longer than the clip shortened.
 
-    def __init__(self, X: Array, clip: float, outputs: int) -> None:
+    `values` gives what some rows are multiplied by, (rows, outputs), of their own scores and what the slice names.
+    """
+
+    def __init__(self, X: Array, clip: float, outputs: int, values: Callable[[Array, slice], Array]) -> None:
         exact.check_size(X)
-        self._clip, self._outputs = clip, outputs
+        self._clip, self._outputs, self._values = clip, outputs, values
         self._directions, self._lengths = directions(X)
         self._clip_exponent = math.frexp(clip)[1]
         self.exponent = self._clip_exponent + exact.PRODUCT_EXPONENT
-
-    @abstractmethod
-    def values(self, scores: Array, part: slice) -> Array:
-        """What rows of this part are multiplied by, shape (rows, outputs); a row's own scores are all it may need."""
 
     def products(self, theta: Array) -> Outers:
         """What records add at the parameters, in units of 2^exponent, each at most its clip."""
@@ -100,33 +99,25 @@ class OuterProducts(ABC):
         def values(part: slice) -> Array:
             lengths = self._lengths[part, None]
             scores = (self._directions[part] @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
-            return shortened(self.values(scores, part) * lengths, self._clip, self._clip_exponent)
+            return shortened(self._values(scores, part) * lengths, self._clip, self._clip_exponent)
 
         return Outers(len(self._lengths), None, self._directions.__getitem__, values)
 
 
-class ClippedGradients(OuterProducts):
-    """Gradients: rows times the derivatives of their losses in the scores."""
-
-    def __init__(self, model: LinearScoreModel, X: Array, y: Array, clip: float) -> None:
-        super().__init__(X, clip, model.outputs)
-        self._model, self._y = model, y
-
-    def values(self, scores: Array, part: slice) -> Array:
-        return residuals(self._model, scores, self._y[part])
+def clipped_gradients(model: LinearScoreModel, X: Array, y: Array, clip: float) -> OuterProducts:
+    """Rows times the derivatives of their losses in the scores."""
+    return OuterProducts(X, clip, model.outputs, lambda scores, part: residuals(model, scores, y[part]))
 
 
 def _whole(weights: Array) -> tuple[Array, int]:
     """Parameters as whole numbers of 2^unit; those of one score have length at most 2^32 units."""
-    longest = float(np.sqrt(np.sum(weights * weights, axis=0)).max())
-    unit = math.frexp(longest)[1] - _PARAMETER_DIGITS
+    unit = math.frexp(float(np.sqrt(np.sum(weights * weights, axis=0)).max()))[1] - _PARAMETER_DIGITS
     return np.trunc(np.ldexp(weights, -unit)), unit
 
 
-class NoisedGradients:
+class NoisedGradients(ExactRounds):
     """The noised mean gradient of a described run, at the point that is asked about in each round."""
 
-    # `noise` is the standard deviation of the noise on each entry in the first round.
     name: ClassVar[str] = "gradients"
 
     def __init__(
@@ -136,56 +127,39 @@ class NoisedGradients:
         if spec.view is not View.ALL_ITERATES:
             raise refuse("the spec", "to be seen whole", spec.view.value, "use the view all-iterates")
         X, y = checked_rows(features, target, np.float64)
-        self._rounds = ExactRounds(spec, self.name, len(X), size, randomness)
-        self.algorithm = self._rounds.algorithm
+        super().__init__(spec, self.name, len(X), size, randomness)
         X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
-        self._sums = ClippedGradients(model, X, y, self.algorithm.contribution)
-        self.noise = self._rounds.scale(0) / self.algorithm.records
+        self._sums = clipped_gradients(model, X, y, self.algorithm.contribution)
 
     def __call__(self, theta: Array, k: int) -> Array:
         """The answer of round k, which is to be asked for once: a second one would have the same noise."""
-        return self._rounds.noised(k, self._sums.products(theta), self._sums.exponent) / self.algorithm.records
+        return self.noised(k, self._sums.products(theta), self._sums.exponent) / self.algorithm.records
 
 
-class _Rows(OuterProducts):
-    def values(self, scores: Array, part: slice) -> Array:
-        return np.ones_like(scores)
-
-
-class _Products(OuterProducts):
-    def values(self, scores: Array, part: slice) -> Array:
-        return scores
-
-
-class NoisedProducts:
+class NoisedProducts(ExactRounds):
     """Noised means of rows times 1, their centre, or times their scores in public directions, a sketch of products."""
 
-    # `noise` is the standard deviation of the noise on each entry in the first round.
     name: ClassVar[str] = "products"
 
     def __init__(self, spec: Spec, features: Any, randomness: Randomness, outputs: int, *, ones: bool = False) -> None:
         X, _ = checked_rows(features, np.zeros(len(features)), np.float64)
-        self._rounds = ExactRounds(spec, self.name, len(X), X.shape[1] * outputs, randomness)
-        self.algorithm = self._rounds.algorithm
-        kind = _Rows if ones else _Products
-        self._sums, self._shape = kind(np.asarray(X, np.float64), self.algorithm.contribution, outputs), X.shape[1:]
-        self.noise = self._rounds.scale(0) / self.algorithm.records
+        super().__init__(spec, self.name, len(X), X.shape[1] * outputs, randomness)
+        values = (lambda scores, _: np.ones_like(scores)) if ones else (lambda scores, _: scores)
+        self._sums = OuterProducts(np.asarray(X, np.float64), self.algorithm.contribution, outputs, values)
 
     def __call__(self, directions: Array, k: int) -> Array:
         """The answer of round k, which is to be asked for once; directions are columns."""
-        found = self._rounds.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
+        found = self.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
         return found.reshape(directions.shape)
 
 
-class RowLengths:
-    """How many centred, scaled rows have a length between these ends, the first bin from 0 on and the last one open."""
+def length_counts(spec: Spec, rows: Array, randomness: Randomness) -> Array:
+    """Noised numbers of centred, scaled rows with a length between `LENGTHS`, the first bin from 0 on, the last open.
 
-    name: ClassVar[str] = "lengths of rows"
-
-    def __call__(self, spec: Spec, rows: Array, randomness: Randomness) -> Array:
-        """The counts of a described run; the intercept, which comes first, has no part in a length."""
-        bins = np.searchsorted(LENGTHS, row_lengths(np.ascontiguousarray(rows[:, 1:])))
-        return noised_counts(spec, self.name, bins.astype(np.int64), len(LENGTHS) + 1, randomness)
+    The intercept, which comes first, has no part in a length.
+    """
+    bins = np.searchsorted(LENGTHS, row_lengths(np.ascontiguousarray(rows[:, 1:])))
+    return noised_counts(spec, "lengths of rows", bins.astype(np.int64), len(LENGTHS) + 1, randomness)
 
 
 def typical_length(counts: Array, records: int, noise: float) -> float:
@@ -209,10 +183,8 @@ def public_middle(schema: Schema) -> Array:
 
 def public_length(schema: Schema) -> float:
     """About the length of a row less that middle, without the intercept."""
-    parts = [
-        1.0 - 1.0 / _levels(feature.kind, block) if isinstance(feature.kind, Category) else _NUMBER_LENGTH
-        for feature, block in schema.blocks
-    ]
+    kinds = ((feature.kind, block) for feature, block in schema.blocks)
+    parts = (1.0 - 1.0 / _levels(kind, at) if isinstance(kind, Category) else _NUMBER_LENGTH for kind, at in kinds)
     return math.sqrt(math.fsum(parts))
 
 
@@ -266,16 +238,13 @@ class Geometry:
 def read_geometry(schema: Schema, mean: Array, noise: float) -> Geometry:
     """From noised means of columns less their public middle, the intercept's left out."""
     size = len(mean) + 1
-    centre, stretch = np.zeros(size), np.ones(size)
-    products = np.zeros((size, size))
+    centre, stretch, products = np.zeros(size), np.ones(size), np.zeros((size, size))
     products[0, 0] = 1.0
     found = np.concatenate([[0.0], mean]) + public_middle(schema)
     for feature, block in schema.blocks:
         kind, first = feature.kind, block.start
         if isinstance(kind, Category):
-            shares = found[block]
-            if not kind.drop_first:
-                shares = level_shares(shares, noise)
+            shares = found[block] if kind.drop_first else level_shares(found[block], noise)
             centre[block] = shares = np.clip(shares, 1e-4, 1.0)
             products[block, block] = np.diag(shares) - np.outer(shares, shares) * min(1.0, 1.0 / shares.sum())
             continue
@@ -396,12 +365,10 @@ class RidgeFit:
 
     def next_point(self, points: Array, gradients: Array) -> Array:
         """From the points and noised mean gradients so far, shapes (rounds, columns, outputs)."""
-        seen, (values, vectors) = self._seen(points, gradients), self._axes
-        variances = self._candidates()
+        seen, (values, vectors), variances = self._seen(points, gradients), self._axes, self._candidates()
         # The last rounds' gain from the first round on: noise is averaged over all of them in the end.
         gains = variances * values / (variances * values**2 + self._errors(self.rounds))
-        gain = self._weights(seen, len(points)) @ gains
-        return np.asarray(vectors @ (gain[:, None] * seen))
+        return np.asarray(vectors @ ((self._weights(seen, len(points)) @ gains)[:, None] * seen))
 
     def covariance(self, points: Array, gradients: Array) -> Array:
         """Of the coefficients of one score, if H were the table's and effects were apart."""

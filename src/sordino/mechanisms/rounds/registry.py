@@ -89,6 +89,11 @@ class ExactRounds:
         self._multipliers = self.algorithm.noise_multiplier.values(self.algorithm.rounds)
         self._times = self.algorithm.moves(spec.relation)
 
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on every entry of the mean over records in the first round."""
+        return self.scale(0) / self.algorithm.records
+
     def scale(self, k: int) -> float:
         """The standard deviation of the noise on every entry of round k, a hair more than the spec says."""
         return float(self.sum_noise[k] * HAIR)
