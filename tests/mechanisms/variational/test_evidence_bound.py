@@ -10,7 +10,7 @@ import pytest
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms.chain.kernel import SomeRows
-from sordino.mechanisms.networks.training import Adam, Descent
+from sordino.mechanisms.networks.training import Descent
 from sordino.mechanisms.rounds.device import Public, RoundRows
 from sordino.mechanisms.variational.evidence_bound import (
     EvidenceGradients,
@@ -143,8 +143,6 @@ def test_wrong_rows_are_refused(regression):
         run_variational(described(10, 5), GaussianLinear(), X, y, SeededRandomness(0), options=VariationalOptions())
     with pytest.raises(InputError, match="first_deviation"):
         FactorisedGaussian(first_deviation=1e-6)
-    with pytest.raises(InputError, match="square_share"):
-        Adam(square_share=1.0)
 
 
 @pytest.mark.every(2)

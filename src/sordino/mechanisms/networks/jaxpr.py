@@ -95,19 +95,15 @@ class Traced:
 
     def plain(self, place: int) -> int | None:
         """The leaf that a use takes as it is, but for its shape and order; None where it is anything else."""
-        use = self.uses[place]
-        if len(use.derived) != 1 or len(self.roots[place]) != 1:
+        if len(self.uses[place].derived) != 1 or len(self.roots[place]) != 1:
             return None
-        steps = self._steps(place)
-        if steps is None:
-            return None
-        var = steps[-1].invars[0] if steps else use.equation.invars[use.derived[0]]
-        return self.jaxpr.jaxpr.invars.index(var)
+        found = self._steps(place)
+        return None if found is None else self.jaxpr.jaxpr.invars.index(found[0])
 
     def restored(self, place: int, sums: Array) -> Array:
         """Sums of gradients in the derived value of a use of a plain leaf, as those in the leaf: only moved."""
-        steps = self._steps(place) or []
-        var = steps[-1].invars[0] if steps else self.uses[place].equation.invars[self.uses[place].derived[0]]
+        use = self.uses[place]
+        var, steps = self._steps(place) or (use.equation.invars[use.derived[0]], [])
 
         def moved(leaf: Array) -> Array:
             for equation in reversed(steps):
@@ -119,8 +115,8 @@ class Traced:
         shape = jax.ShapeDtypeStruct(var.aval.shape, sums.dtype)
         return jax.linear_transpose(moved, shape)(sums)[0]
 
-    def _steps(self, place: int) -> list[Any] | None:
-        """The equations that make a use's derived value of a leaf, the last one first; None where they compute."""
+    def _steps(self, place: int) -> tuple[Any, list[Any]] | None:
+        """The leaf a use's derived value is made of, and by what equations, the last first; None where they compute."""
         use = self.uses[place]
         made = {var: equation for equation in self.jaxpr.jaxpr.eqns for var in equation.outvars}
         var, steps = use.equation.invars[use.derived[0]], []
@@ -131,7 +127,7 @@ class Traced:
                 return None
             steps.append(equation)
             var = equation.invars[0]
-        return steps
+        return var, steps
 
     def _values(self, leaves: Sequence[Array], example: Sequence[Array] | None) -> dict[Any, Any]:
         jaxpr = self.jaxpr.jaxpr
@@ -179,8 +175,7 @@ def traced(loss: Loss, params: Any, example: Any) -> Traced:
 
 def _taken_apart(closed: Any, *inputs: Any) -> list[Any]:
     """Evaluate, with the equations inside wrappers in the place of the wrappers."""
-    values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    values.update(zip(closed.jaxpr.invars, inputs, strict=True))
+    values = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *inputs), strict=True))
     for equation in closed.jaxpr.eqns:
         given = [_read(values, var) for var in equation.invars]
         inner = equation.params.get("jaxpr") if equation.primitive.name in _WRAPPERS else None

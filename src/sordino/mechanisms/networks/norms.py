@@ -135,18 +135,16 @@ def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | 
     weight_first = use.derived[0] == 0
     contracted, batch = (right, right_batch) if weight_first else (left, left_batch)
     own_contracted, own_batch = (left, left_batch) if weight_first else (right, right_batch)
-    shared = use.equation.invars[1 if weight_first else 0].aval.shape
-    weight = use.equation.invars[use.derived[0]].aval.shape
+    shared, weight = (use.equation.invars[place].aval.shape for place in (int(weight_first), use.derived[0]))
     free = [axis for axis in range(len(shared)) if axis not in (*contracted, *batch)]
     groups, positions = (math.prod(shared[axis] for axis in axes) for axes in (batch, free))
     order = (0, *(1 + axis for axis in (*batch, *free, *contracted)))
     rows = jnp.transpose(given[0], order).reshape(len(given[0]), groups, positions, -1)
     outputs = math.prod(weight) // max(1, groups * rows.shape[3])
     # An answer has the axes of the groups first, then the free ones of the left operand, then those of the right.
-    if weight_first:
-        found = derivatives.reshape(len(derivatives), groups, outputs, positions).swapaxes(2, 3)
-    else:
-        found = derivatives.reshape(len(derivatives), groups, positions, outputs)
+    shape = (outputs, positions) if weight_first else (positions, outputs)
+    found = derivatives.reshape(len(derivatives), groups, *shape)
+    found = found.swapaxes(2, 3) if weight_first else found
     own_free = (axis for axis in range(len(weight)) if axis not in (*own_contracted, *own_batch))
     return Products(rows, found, (*own_batch, *own_contracted, *own_free), weight)
 

@@ -33,8 +33,7 @@ def _multiplied(rows: Array, weight: Array) -> Array:
     bits = (_EXACT_BITS - (terms - 1).bit_length()) // 2
     with in_doubles():
         (left, above), (right, over) = _whole(rows, bits), _whole(weight, bits)
-        found = jnp.dot(left, right) * two_to(above + over - 2 * bits)
-        answer = found.astype(jnp.float32)
+        answer = (jnp.dot(left, right) * two_to(above + over - 2 * bits)).astype(jnp.float32)
     sound = jnp.all(jnp.isfinite(rows)) & jnp.all(jnp.isfinite(weight))
     return jnp.where(sound, answer, jnp.nan)
 
@@ -46,17 +45,13 @@ def _whole(values: Array, bits: int) -> tuple[Array, Array]:
     return jnp.rint(wide * two_to(bits - above)), above
 
 
-def _forward(rows: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _multiplied(rows, weight), (rows, weight)
-
-
 def _back(kept: tuple[Array, Array], derivatives: Array) -> tuple[Array, Array]:
     rows, weight = kept
     # Derivatives in the weight are no part of a contribution: factors are handed over instead of them.
     return _multiplied(derivatives, weight.T), jnp.dot(rows.T, derivatives)
 
 
-exact_product.defvjp(_forward, _back)
+exact_product.defvjp(lambda rows, weight: (_multiplied(rows, weight), (rows, weight)), _back)
 
 
 def bound_with_own_bits(otherwise: Bind) -> Bind:

@@ -211,8 +211,7 @@ def train(
 
 def _restored(found: Snapshot, steps: TrainingSteps, first: TrainingState) -> tuple[TrainingState, Any, Any]:
     """The state of a snapshot, kept points and what was seen; `ValueError` for what does not fit this run."""
-    run = steps.run
-    seen = []
+    run, seen = steps.run, []
     if run.training.watch is not None:
         seen = [jax.eval_shape(run.training.watch, run.unravel(run.first))] * found.step
     kept = [first.params] * sum(one <= found.step for one in run.training.keep)

@@ -29,6 +29,7 @@ from sordino.noise.randomness import Purpose, Randomness
 
 QUERY = "clipped gradients"
 _SHARE = validate.Interval(0.0, 1.0, high_open=True)
+_MEAN_SHARE, _SQUARE_SHARE, _FLOOR = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class Descent:
         return jax.tree.map(jnp.zeros_like, params), jnp.zeros((), jnp.int32)
 
     def update(self, gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        del params
         velocity = jax.tree.map(lambda old, new: self.momentum * old + new, state[0], gradient)
         rate = self.rate if self.fall is None else self.rate * jnp.maximum(1.0 - state[1] / self.fall, 0.0)
         return jax.tree.map(lambda one: -rate * one, velocity), (velocity, state[1] + 1)
@@ -53,25 +53,16 @@ class Descent:
 class Adam:
     """Kingma & Ba 2015 in the form of optax, for one array: running means of the gradient and of its square."""
 
-    mean_share: float = 0.9
-    square_share: float = 0.999
-    floor: float = 1e-8
-
-    def __post_init__(self) -> None:
-        validate.check_numbers(self, mean_share=_SHARE, square_share=_SHARE, floor=validate.POSITIVE)
-
     def init(self, params: Array) -> Any:
         return jnp.zeros_like(params), jnp.zeros_like(params), jnp.zeros((), jnp.int32)
 
     def update(self, gradient: Array, state: Any, params: Any = None) -> tuple[Array, Any]:
         """The update for a rate of 1, and the next state; both means are corrected for their start."""
-        del params
-        mean = self.mean_share * state[0] + (1.0 - self.mean_share) * gradient
-        square = self.square_share * state[1] + (1.0 - self.square_share) * gradient * gradient
+        mean = _MEAN_SHARE * state[0] + (1.0 - _MEAN_SHARE) * gradient
+        square = _SQUARE_SHARE * state[1] + (1.0 - _SQUARE_SHARE) * gradient * gradient
         made = state[2].astype(gradient.dtype) + 1.0
-        centred = mean / (1.0 - self.mean_share**made)
-        spread = jnp.sqrt(square / (1.0 - self.square_share**made))
-        return -centred / (spread + self.floor), (mean, square, state[2] + 1)
+        spread = jnp.sqrt(square / (1.0 - _SQUARE_SHARE**made))
+        return -(mean / (1.0 - _MEAN_SHARE**made)) / (spread + _FLOOR), (mean, square, state[2] + 1)
 
 
 @dataclass(frozen=True)
@@ -116,8 +107,8 @@ class TrainingRun:
     def __init__(self, spec: Spec, loss: Loss, params: Any, examples: Any, training: Training) -> None:
         self.spec, self.training, self.loss = spec, validate.instance_of("training", training, Training), loss
         if not isinstance(spec.algorithm, NoisedSums | MatrixMechanism):
-            words = spec.algorithm.words
-            raise validate.refuse("algorithm.kind", "to be noised-sums or matrix-mechanism for a training run", words)
+            allowed = "to be noised-sums or matrix-mechanism for a training run"
+            raise validate.refuse("algorithm.kind", allowed, spec.algorithm.words)
         self.algorithm = spec.algorithm
         self.rows = check_examples(examples)
         self.noise, self.correlation = self._noise()

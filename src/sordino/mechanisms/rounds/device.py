@@ -91,8 +91,7 @@ class Run:
     def blocks(self, query: "Query") -> Iterator[tuple[int | None, "RoundBlock"]]:
         """The blocks in order, each with the largest batch; all have the same shapes."""
         # Of the last one only the first rounds are made.
-        size = query.size(self.features)
-        batches = self.batches()
+        size, batches = query.size(self.features), self.batches()
         by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
         length = min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
         for first in range(0, self.algorithm.rounds, length):

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.core.validate import POSITIVE, check_numbers, one_of, refuse
+from sordino.core.validate import Interval, check_numbers, one_of
 from sordino.mechanisms.posterior.laws import DrawsPosterior, FactorisedPosterior, Posterior
 from sordino.models.base import Model
 
@@ -64,19 +64,17 @@ class PointMass(VariationalFamily):
     """A single point: variational inference becomes the search for the largest posterior density."""
 
 
+_DEVIATIONS = Interval(1e-4, 10.0)
+
+
 @dataclass(frozen=True)
 class FactorisedGaussian(VariationalFamily):
     """Independent Gaussians; phi stacks means and logarithms of standard deviations, kept between two public limits."""
 
     first_deviation: float = 0.05
-    least_deviation: float = 1e-4
-    largest_deviation: float = 10.0
 
     def __post_init__(self) -> None:
-        check_numbers(self, first_deviation=POSITIVE, least_deviation=POSITIVE, largest_deviation=POSITIVE)
-        if not self.least_deviation <= self.first_deviation <= self.largest_deviation:
-            allowed = "to lie between least_deviation and largest_deviation"
-            raise refuse("first_deviation", allowed, self.first_deviation)
+        check_numbers(self, first_deviation=_DEVIATIONS)
 
     def size(self, dim: int) -> int:
         return 2 * dim
@@ -100,8 +98,7 @@ class FactorisedGaussian(VariationalFamily):
 
     def restrained(self, phi: Array) -> Array:
         mean, log_deviation = jnp.split(phi, 2)
-        limits = math.log(self.least_deviation), math.log(self.largest_deviation)
-        return jnp.concatenate([mean, jnp.clip(log_deviation, *limits)])
+        return jnp.concatenate([mean, jnp.clip(log_deviation, *map(math.log, (_DEVIATIONS.low, _DEVIATIONS.high)))])
 
     def covariance(self, phi: Array, dim: int) -> Array:
         return jnp.diag(jnp.exp(2.0 * phi[dim:]))
