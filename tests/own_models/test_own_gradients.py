@@ -32,7 +32,7 @@ from sordino.mechanisms.variational.custom_gradients import (
 )
 from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalInputs, VariationalOptions
 from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
-from sordino.mechanisms.variational.natural import Measured, Sizes, first_place, informations, natural_spec, part_of
+from sordino.mechanisms.variational.natural import Sizes, first_place, informations, natural_spec, part_of
 from sordino.models.contributions import Plain, RowSizes
 from sordino.models.custom.base import pack, read_layout
 from sordino.models.custom.numpyro_program import NumPyroProgram
@@ -263,11 +263,11 @@ def test_a_direction_whose_information_stayed_may_be_one_in_every_draw(changed):
     """
     records, size = 1000, 6
     products = np.diag([changed * records] * (size - 1) + [float(records)])
-    _, _, several = informations(Measured(products, 0.25 * records), records, np.random.default_rng(0))
+    _, _, several = informations(products, 0.25 * records, records, np.random.default_rng(0))
     drawn = several(4000).mean(axis=0) / records
     mean = np.trace(products) / size / records
     others, own = drawn[0, 0], drawn[-1, -1]
     assert abs(own - 1.0) < 0.65 * abs(mean - 1.0)  # between as it was and as the others are
     assert abs(others - mean) < 0.35 * abs(mean - 1.0)
-    same = informations(Measured(records * np.eye(size), 0.25 * records), records, np.random.default_rng(0))[2]
+    same = informations(records * np.eye(size), 0.25 * records, records, np.random.default_rng(0))[2]
     np.testing.assert_allclose(np.diag(same(4000).mean(axis=0)) / records, 1.0, atol=0.03)

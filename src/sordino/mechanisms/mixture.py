@@ -65,7 +65,7 @@ class EmRelease(SumsRelease):
         deviations = np.repeat(np.sqrt(variance), self.means.shape[1])
         shares = np.asarray(self.weights, np.float64)
         model = replace(self.model, weights=tuple((shares / shares.sum()).tolist()))
-        return FactorisedPosterior(model, self.means.ravel(), deviations)
+        return FactorisedPosterior(model, np.asarray(self.means, np.float64).ravel(), deviations)
 
 
 class MixtureState(NamedTuple):
@@ -123,7 +123,11 @@ class ExpectedStatistics(Query):
         growth = run.algorithm.records / run.algorithm.batch_size
         means, weights, counts = (in_precision(values, run.dtype) for values in state[:3])
         counts = np.clip(counts, self.options.least_count, run.algorithm.records)
-        noise = _noise_left(run.sum_noise * growth, self.options.rate)
+        # What is left of each round's noise in the running statistics after the last one.
+        rate, rounds = self.options.rate, run.algorithm.rounds
+        shares = rate * (1.0 - rate) ** np.arange(rounds - 1, -1, -1, dtype=np.float64)
+        shares[0] = (1.0 - rate) ** (rounds - 1)
+        noise = float(np.sqrt(np.sum((shares * (run.sum_noise * growth)) ** 2)))
         return EmRelease(spec, self.model, self.options, means, weights, counts, noise, iterates)
 
 
@@ -136,10 +140,3 @@ def run_em(
     if stated != len(model.weights):
         raise refuse("algorithm.options.components", f"to be the {len(model.weights)} of the model", stated)
     return run_sums(spec, asked, features, np.zeros(len(np.asarray(features))), randomness)
-
-
-def _noise_left(scales: NDArray[np.float64], rate: float) -> float:
-    """The standard deviation of the noise in the running statistics after the last round."""
-    shares = rate * (1.0 - rate) ** np.arange(len(scales) - 1, -1, -1, dtype=np.float64)
-    shares[0] = (1.0 - rate) ** (len(scales) - 1)
-    return float(np.sqrt(np.sum((shares * scales) ** 2)))

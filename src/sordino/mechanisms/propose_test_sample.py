@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,14 +70,11 @@ def least_records(run: ProposeTestSample, centre: float, cleaned: float) -> floa
 
 def _power(base: float, exponent: float) -> float:
     """base^exponent; infinite where it overflows, which no dataset reaches."""
-    if base == 0.0:
-        return 0.0
-    logarithm = exponent * math.log(base)
+    logarithm = exponent * math.log(base) if base > 0.0 else -math.inf
     return math.inf if logarithm > 700 else math.exp(logarithm)
 
 
-@dataclass(frozen=True, eq=False)
-class Cleaned:
+class Cleaned(NamedTuple):
     """The records of W; private, never part of a release."""
 
     x: Array
@@ -104,8 +102,7 @@ def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, noise: ExactDraws)
     # Where the paper leaves a case open, the answer is null: no noisy count above 0 (line 10 has no range), nothing
     # within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
     rows, targets = _rows(run, x, y)
-    slopes = targets / rows
-    count = _noisy_count(run, len(rows), noise)
+    slopes, count = targets / rows, _noisy_count(run, len(rows), noise)
     cap = count**run.rho1 if count > 0 else -math.inf
     inside = slopes <= cap
     cleaned = _noisy_count(run, int(inside.sum()), noise)
@@ -130,12 +127,12 @@ def _noisy_count(run: ProposeTestSample, count: int, noise: ExactDraws) -> float
 def _noisy_slope(scale: float, sums: "_SlopeSums", noise: ExactDraws, epsilon: float) -> float:
     exponent = math.frexp(scale)[1] - 31
     spacings = math.ldexp(scale * (1.0 + 2.0**-40), -exponent) + 1.0 / epsilon
-    unit = Fraction(2) ** exponent
-    ends = [(xy / xx / unit).__floor__() for xx, xy in (sums.least(), sums.most())]
-    if ends[0] != ends[1]:
-        xx, xy = sums.exact()
-        ends[0] = (xy / xx / unit).__floor__()
-    return math.ldexp(float(noise.laplace(ends[0], spacings)), exponent)
+
+    def floored(xx: Fraction, xy: Fraction) -> int:
+        return math.floor(xy / xx / Fraction(2) ** exponent)
+
+    low, high = floored(*sums.least()), floored(*sums.most())
+    return math.ldexp(float(noise.laplace(low if low == high else floored(*sums.exact()), spacings)), exponent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +210,7 @@ def _rows(run: ProposeTestSample, x: ArrayLike, y: ArrayLike) -> tuple[Array, Ar
     return np.clip(rows, run.x_low, run.x_high), np.maximum(targets, 0.0)
 
 
-@dataclass(frozen=True)
-class ProposedSample:
+class ProposedSample(NamedTuple):
     """What leaves the run: the drawn slope, or None when the tests found too few clean records."""
 
     spec: Spec
@@ -238,6 +234,4 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
         raise refuse("algorithm.epsilon", allowed, run.epsilon)
     noise = ExactDraws.of(randomness)
     left = clean(run, x, y, noise)
-    if left is None:
-        return ProposedSample(spec, None)
-    return ProposedSample(spec, _drawn(run, np.size(x), left, noise))
+    return ProposedSample(spec, None if left is None else _drawn(run, np.size(x), left, noise))

@@ -154,7 +154,7 @@ class GaussianPosterior(Posterior):
 
 
 class StoredGaussian(Posterior):
-    """A posterior whose mean and covariance are stored."""
+    """A posterior whose mean is stored, and its covariance unless a subclass has another form of it."""
 
     means: Values
     covariances: Values
@@ -185,12 +185,12 @@ class DenseGaussianPosterior(StoredGaussian):
 
 
 @dataclass(frozen=True, eq=False)
-class FactorisedPosterior(Posterior):
+class FactorisedPosterior(StoredGaussian):
     """A mean and a standard deviation for each parameter of a model."""
 
     model: Model
-    means: NDArray[np.floating]
-    deviations: NDArray[np.floating]
+    means: Values
+    deviations: Values
 
     def __post_init__(self) -> None:
         means, deviations = as_doubles(self, "means", "deviations")
@@ -199,10 +199,6 @@ class FactorisedPosterior(Posterior):
                 raise refuse(name, "to be a vector of finite numbers", f"shape {values.shape}")
         if means.shape != deviations.shape or not (deviations > 0).all():
             raise refuse("deviations", "to be one positive number for each mean", f"shape {deviations.shape}")
-
-    @property
-    def mean(self) -> Values:
-        return np.array(self.means, np.float64)
 
     @property
     def variance(self) -> Values:

@@ -30,6 +30,9 @@ FILLED, _BESIDE, _GAP = 3.5, 1.5, 4
 _IN_A_ROW = 4
 
 
+_Span = tuple[int, int]
+
+
 class Row(NamedTuple):
     """One number of an answer: what it is of, its estimate, and an interval."""
 
@@ -59,26 +62,23 @@ class Asked(NamedTuple):
 
 
 @singledispatch
-def answer(question: Question, asked: Asked) -> list[Row]:
+def answer(question: Question, _asked: Asked) -> list[Row]:
     """The rows of an answer; a new question registers its own."""
-    del asked
     raise InputError(f"Expected a question that can be answered, got {question.word!r}.")
 
 
-def _between(name: str, value: float, half: float, low: float, high: float) -> Row:
+def _count(name: str, value: float, asked: Asked) -> Row:
     """An estimate and its interval, both inside what is possible: that only takes away what cannot be."""
-    ends = (float(np.clip(end, low, high)) for end in (value, value - half, value + half))
-    return Row(name, *ends)
+    half, most = asked.reach * asked.noise, float(asked.records) if asked.known else math.inf
+    return Row(name, *(float(np.clip(end, 0.0, most)) for end in (value, value - half, value + half)))
 
 
 @answer.register
 def _(question: Counted, asked: Asked) -> list[Row]:
-    most = float(asked.records) if asked.known else math.inf
     names = [" x ".join(cell) for cell in product(*question.names)]
-    half = asked.reach * asked.noise
     if question.word == "histogram" and asked.options.get("levels") is not None:
         return _quantiles(question, asked)
-    rows = [_between(name, float(value), half, 0.0, most) for name, value in zip(names, asked.sums, strict=True)]
+    rows = [_count(name, float(value), asked) for name, value in zip(names, asked.sums, strict=True)]
     if (above := asked.options.get("above")) is None:
         return rows
     return sorted((row for row in rows if row.low > above), key=lambda row: -row.value)
@@ -112,10 +112,9 @@ def _quantiles(question: Counted, asked: Asked) -> list[Row]:
 
 @answer.register
 def _(question: OneCount, asked: Asked) -> list[Row]:
-    most = float(asked.records) if asked.known else math.inf
     if isinstance(question, Count) and asked.known:
-        return [Row(question.row, most, most, most)]
-    return [_between(question.row, float(asked.sums[0]), asked.reach * asked.noise, 0.0, most)]
+        return [Row(question.row, *(float(asked.records),) * 3)]
+    return [_count(question.row, float(asked.sums[0]), asked)]
 
 
 @answer.register
@@ -197,7 +196,7 @@ def _cut(counts: Array, noise: float, records: int) -> int:
 
     From that bin outwards, bins are taken back until what lies outside is a small share or drowned by its noise.
     """
-    first = int(np.argmax(counts > FILLED * noise)) if np.any(counts > FILLED * noise) else 0
+    first = int(np.argmax(counts > FILLED * noise))
     outside = np.concatenate([[0.0], np.cumsum(counts)])
     slack = np.maximum(SHARE_OUTSIDE * records, 2.0 * noise * np.sqrt(np.arange(len(outside))))
     return next((place for place in range(first, 0, -1) if outside[place] <= slack[place]), 0)
@@ -214,17 +213,10 @@ def first_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, floa
     """Between which ends the second round of a question for bounds counts; None where noise hides every cell."""
     at_zero, counts, powers = _sides(question, sums, noise)
     sides = [_filled(side) for side in counts]
-    if not any(side.size for side in sides):
-        return (0.0, 1.0) if at_zero > FILLED else None
     # The largest numbers that are there decide; what is filled far beyond the fullest group is a chance of the noise.
-    top = max(int(_groups(side)[0].max()) for side in sides if side.size) + _GAP
-    above, below = (side[side <= top] for side in sides)
-    if above.size and below.size:
-        return -float(powers[below.max() + 1]), float(powers[above.max() + 1])
-    one, sign = (above, 1.0) if above.size else (below, -1.0)
-    nearest = 0.0 if at_zero > FILLED else float(powers[_groups(one)[0].min()])
-    ends = sorted((sign * nearest, sign * float(powers[one.max() + 1])))
-    return ends[0], ends[1]
+    top = max((int(_groups(side)[0].max()) for side in sides if side.size), default=0) + _GAP
+    near = (side[side <= top] for side in sides)
+    return _ends(at_zero, powers, *((_groups(side)[0].min(), side.max()) if side.size else None for side in near))
 
 
 def only_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float] | None:
@@ -234,7 +226,11 @@ def only_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float
     are seen where each of them is not.
     """
     at_zero, counts, powers = _sides(question, sums, noise)
-    above, below = (_standing_out(side) for side in counts)
+    return _ends(at_zero, powers, *map(_standing_out, counts))
+
+
+def _ends(at_zero: float, powers: Array, above: _Span | None, below: _Span | None) -> tuple[float, float] | None:
+    """The ends around the first and the last cell above and below zero."""
     if above and below:
         return -float(powers[below[1] + 1]), float(powers[above[1] + 1])
     one, sign = (above, 1.0) if above else (below, -1.0)
@@ -245,7 +241,7 @@ def only_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float
     return low, high
 
 
-def _standing_out(counts: Array) -> tuple[int, int] | None:
+def _standing_out(counts: Array) -> _Span | None:
     """The first and last cell of the row that is most above its noise, and of what is rather filled beside it."""
     sums = np.concatenate([[0.0], np.cumsum(counts)])
     rows = [(first, first + many - 1) for many in range(1, _IN_A_ROW + 1) for first in range(len(counts) - many + 1)]
@@ -264,13 +260,8 @@ def _filled(counts: Array) -> Indices:
     """The cells of one side, from 0 outwards, that hold something: clearly, or beside one that does."""
     clear, rather = counts > FILLED, counts > _BESIDE
     for _ in range(len(counts)):
-        beside = np.zeros(len(counts), bool)
-        beside[1:] |= clear[:-1]
-        beside[:-1] |= clear[1:]
-        grown = clear | (beside & rather)
-        if np.array_equal(grown, clear):
-            break
-        clear = grown
+        beside = np.append(False, clear[:-1]) | np.append(clear[1:], False)
+        clear = clear | (beside & rather)
     return np.flatnonzero(clear)
 
 

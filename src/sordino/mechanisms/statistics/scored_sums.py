@@ -32,12 +32,8 @@ class ScoredSums(NamedTuple):
 
 
 def cube_lengths(numbers: int) -> Lengths:
-    """Of vectors with so many entries in [0, 1].
-
-    Two such vectors differ by at most 1 in each entry, as one of them and zero do: `added` = `replaced` = sqrt k.
-    """
-    reach = up(math.sqrt(numbers))
-    return Lengths(reach, reach)
+    """Of vectors with so many entries in [0, 1]: two differ by at most 1 in each, as one and zero do, sqrt k in all."""
+    return Lengths(*(up(math.sqrt(numbers)),) * 2)
 
 
 def totals(values: Array, units: Units) -> ScoredSums:

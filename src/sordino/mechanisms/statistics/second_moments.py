@@ -40,8 +40,7 @@ class StatisticsStack:
     square: float = 0.5
 
     def __post_init__(self) -> None:
-        most = {"cross": math.sqrt(2.0), "square": 10.0}
-        check_numbers(self, **{name: Interval(0.0, end, low_open=True) for name, end in most.items()})
+        check_numbers(self, cross=Interval(0.0, math.sqrt(2.0), True), square=Interval(0.0, 10.0, True))
 
     @property
     def length(self) -> float:

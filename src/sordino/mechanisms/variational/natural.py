@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
@@ -93,14 +94,13 @@ def part_of(sizes: Sizes, query: str, share: float, rounds: int, apart: float, *
     """Rounds of sums of contributions of length 1 that a replacement moves by at most `apart`."""
     moved = apart if sizes.relation is Relation.REPLACE_ONE else 1.0
     multiplier = up(moved / (sizes.mu * math.sqrt(share / rounds)) * (1.0 + 1e-9))
-    replacement = None if apart == moves(Relation.REPLACE_ONE) else apart
     return NoisedSums(
         query=query,
         records=sizes.records,
         rounds=rounds,
         sampling=Batch(Scheme.FULL),
         contribution=1.0,
-        replacement=replacement,
+        replacement=None if apart == moves(Relation.REPLACE_ONE) else apart,
         noise_multiplier=ConstantSchedule(multiplier),
         unit=sizes.unit,
         options=tuple(options.items()),
@@ -198,7 +198,7 @@ def run_natural(
             place, last_rounds, asked = path.place, _sums_of(asked), next(parts)
         begin("information at the end")
         information, noise = _products(table, asked, place, fresh, pairs=0)
-        return _posterior(model, place, last_rounds, trace, Measured(information, noise), draws)
+        return _posterior(model, place, last_rounds, trace, (information, noise), draws)
 
 
 def _products(
@@ -234,15 +234,12 @@ def _measured(
     values, vectors = np.linalg.eigh(products)
     values, doubt, _ = shrunk(values, noise)
     values = np.maximum(values, _LEAST_INFORMATION * records)
-    information = unwhitening @ (vectors * values) @ vectors.T @ unwhitening
-    information = 0.5 * (information + information.T)
+    information = _even(unwhitening @ (vectors * values) @ vectors.T @ unwhitening)
     root_values, root_vectors = np.linalg.eigh(information / records)
     root_values = np.maximum(root_values, 1e-12 * root_values.max())
     whitening = (root_vectors / np.sqrt(root_values)) @ root_vectors.T
     unwhitening = (root_vectors * np.sqrt(root_values)) @ root_vectors.T
-    precision = information + _prior_precision(model, np.asarray(place.mean))
-    covariance = np.linalg.inv(precision)
-    covariance = 0.5 * (covariance + covariance.T)
+    covariance = _even(np.linalg.inv(information + _prior_precision(model, np.asarray(place.mean))))
     spread = np.linalg.cholesky(covariance + 1e-14 * np.trace(covariance) * np.eye(model.size))
     clip = (CLIP if model.simulates else CLIP_AS_OBSERVED) * math.sqrt(model.size)
     return GradientPlace(place.mean, *map(jnp.asarray, (spread, whitening, unwhitening, covariance, clip))), doubt
@@ -267,21 +264,19 @@ def shrunk(values: Array, noise: float) -> tuple[Array, float, float]:
     return values, relative * math.sqrt((size + 1) / 2.0), kept
 
 
+def _even(matrices: NDArray[np.floating]) -> Array:
+    """The symmetric part of matrices."""
+    return np.asarray(0.5 * (matrices + np.swapaxes(matrices, -1, -2)), np.float64)
+
+
 def _prior_precision(model: CustomModel, mean: Array) -> Array:
     """The curvature of the prior at the mean, where it is one: directions in which it bends outwards count as flat."""
     values, vectors = np.linalg.eigh(np.asarray(jax.hessian(model.penalty)(jnp.asarray(mean))))
     return (vectors * np.maximum(values, 1e-9)) @ vectors.T
 
 
-class Measured(NamedTuple):
-    """Noised products of whitened gradients, and the noise on their diagonal; beside it there is half the variance."""
-
-    products: Array
-    noise: float
-
-
 def _posterior(
-    model: CustomModel, place: GradientPlace, asked: NoisedSums, trace: Array, measured: Measured, draws: int
+    model: CustomModel, place: GradientPlace, asked: NoisedSums, trace: Array, measured: tuple[Array, float], draws: int
 ) -> NaturalPosterior:
     """Draws of the zero of the gradient, each with an information drawn from what is known of it."""
     size, used = len(place.mean), trace[int(_TRAVEL[-1] * asked.rounds) :]
@@ -291,13 +286,13 @@ def _posterior(
 
     def given(information: Array) -> tuple[Any, Any, Any]:
         precision = unwhitening @ information @ unwhitening + prior
-        covariance = np.linalg.inv(0.5 * (precision + np.swapaxes(precision, -1, -2)))
+        covariance = np.linalg.inv(_even(precision))
         turned = covariance @ unwhitening * deviation
         return means - covariance @ drifts, covariance, turned @ np.swapaxes(turned, -1, -2)
 
     # What is drawn from a release is post-processing, so its seed is public.
     generator = np.random.default_rng(0)
-    centre, doubt, several = informations(measured, asked.records, generator)
+    centre, doubt, several = informations(*measured, asked.records, generator)
     free, covariances, noises = [], [], []
     for start in range(0, draws, _AT_ONCE):
         mean, covariance, noise = given(several(min(_AT_ONCE, draws - start)))
@@ -312,7 +307,7 @@ def _posterior(
 
 
 def informations(
-    measured: Measured, records: int, generator: np.random.Generator
+    products: Array, noise: float, records: int, generator: np.random.Generator
 ) -> tuple[Array, float, Callable[[int], Array]]:
     """The information by noised products, its relative noise, and a function that draws from what is known of it.
 
@@ -322,23 +317,22 @@ def informations(
     directions need not have changed: that of a scale does not, when the scale makes all others change. So every
     coordinate may have stayed as it was, by the odds that its own noised product gives it.
     """
-    size = len(measured.products)
-    values, vectors = np.linalg.eigh(measured.products)
-    found, doubt, kept = shrunk(values, measured.noise)
+    # Beside the diagonal the noise has half the variance.
+    size = len(products)
+    values, vectors = np.linalg.eigh(products)
+    found, doubt, kept = shrunk(values, noise)
     centre, mean = (vectors * found) @ vectors.T, float(found.mean())
-    least = 0.2 * mean
-    gaps = np.stack([np.diag(measured.products) - records, np.diag(measured.products) - mean]) / measured.noise
+    gaps = np.stack([np.diag(products) - records, np.diag(products) - mean]) / noise
     odds = _STAYED / (1.0 - _STAYED) * np.exp(np.clip(0.5 * (gaps[1] ** 2 - gaps[0] ** 2), -50.0, 50.0))
 
     def several(number: int) -> Array:
         entries = generator.normal(size=(number, size, size))
-        scatter = 0.5 * (entries + np.swapaxes(entries, 1, 2))
         level = generator.normal(size=(number, 1, 1)) * np.eye(size) / math.sqrt(size)
-        drawn = centre + measured.noise * (level + math.sqrt(kept) * scatter)
+        drawn = centre + noise * (level + math.sqrt(kept) * _even(entries))
         stayed = generator.random((number, size)) < odds / (1.0 + odds)
         drawn += (stayed * (records - mean) * (1.0 - kept))[:, :, None] * np.eye(size)
         each, turns = np.linalg.eigh(drawn)
-        return (turns * np.maximum(each, least)[:, None, :]) @ np.swapaxes(turns, 1, 2)
+        return (turns * np.maximum(each, 0.2 * mean)[:, None, :]) @ np.swapaxes(turns, 1, 2)
 
     return centre, doubt, several
 
