@@ -7,7 +7,8 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any, ClassVar
@@ -44,10 +45,12 @@ class DaskCluster(Engine):
         seen = time.monotonic()
         try:
             while waiting:
-                done = self._done(list(waiting))
+                done = self._done(waiting)
                 if done:
                     seen = time.monotonic()
-                elif time.monotonic() - seen > self._patience and not self._alive():
+                else:
+                    time.sleep(_LOOK_EVERY)
+                if time.monotonic() - seen > self._patience and not self._alive():
                     raise InputError(
                         f"The Dask cluster has had no scheduler or no workers for {self._patience:g} seconds. Start it "
                         "again and repeat the fit."
@@ -61,30 +64,25 @@ class DaskCluster(Engine):
 
     def _submitted(self, work: Work, part: TablePart, key: str, task: str) -> Any:
         if isinstance(part, DaskPart):
-            return self._submit(task, _of_frame, work, part.delayed, part.empty, part.place, key)
+            return self._submit(task, _answered, work, key, DaskPart, part.delayed, part.empty, part.place)
         if isinstance(part, ClusterBucket):
-            return self._submit(task, _of_bucket, work, part.future, part.place, key)
-        return self._submit(task, _of_part, work, part, key)
+            return self._submit(task, _answered, work, key, ClusterBucket, part.place, work.columns, part.future)
+        return self._submit(task, _answered, work, key, None, part)
 
     def _submit(self, task: str, function: Any, *arguments: Any) -> Any:
         """One task under a name of its own; a client whose scheduler is gone refuses to send it."""
         try:
-            given = [
-                self._client.compute(one) if type(one).__module__.startswith("dask.delayed") else one
-                for one in arguments
-            ]
+            delayed = [type(one).__module__.startswith("dask.delayed") for one in arguments]
+            given = (self._client.compute(one) if lazy else one for one, lazy in zip(arguments, delayed, strict=True))
             return self._client.submit(function, *given, key=task, pure=False)
         except Exception as error:
             raise _gone(error) from None
 
     @staticmethod
-    def _done(futures: list[Any]) -> list[Any]:
-        """Those that have come to an end, after a moment's wait where none has: a future hears of itself."""
+    def _done(futures: Iterable[Any]) -> list[Any]:
+        """Those that have come to an end: a future hears of itself."""
         # An answer is lost where its worker dies before it was fetched; the scheduler has it computed again.
-        done = [future for future in futures if future.status not in ("pending", "lost")]
-        if not done:
-            time.sleep(_LOOK_EVERY)
-        return done
+        return [future for future in futures if future.status not in ("pending", "lost")]
 
     def _alive(self) -> bool:
         try:
@@ -108,16 +106,12 @@ class DaskCluster(Engine):
         """Units are brought together in the memory of the workers."""
         if spread is None:
             return list(parts)
-        run = f"sordino-units-{uuid4().hex[:12]}"
+        run, self._kept = f"sordino-units-{uuid4().hex[:12]}", []
         divided = [self._submit(f"{run}-part-{place}", _divided, spread, part) for place, part in enumerate(parts)]
-        buckets = []
         for bucket in range(spread.buckets):
-            pieces = [
-                self._submit(f"{run}-{place}-{bucket}", getitem, one, bucket) for place, one in enumerate(divided)
-            ]
-            buckets.append(self._submit(f"{run}-bucket-{bucket}", _bucket, pieces))
-        self._kept = buckets
-        return [ClusterBucket(place, spread.columns, future) for place, future in enumerate(buckets)]
+            pieces = [self._submit(f"{run}-{at}-{bucket}", getitem, one, bucket) for at, one in enumerate(divided)]
+            self._kept.append(self._submit(f"{run}-bucket-{bucket}", _bucket, pieces))
+        return [ClusterBucket(place, spread.columns, future) for place, future in enumerate(self._kept)]
 
     def close(self) -> None:
         for future in self._kept:
@@ -147,17 +141,10 @@ class ClusterBucket(UnitBucket):
             yield Table({name: piece.columns[name] for name in columns})
 
 
-def _of_part(work: Work, part: TablePart, key: str) -> PartAnswer:
+def _answered(work: Work, key: str, kind: type[TablePart] | None, *given: Any) -> PartAnswer:
+    """The answer of a part, which is put together where its rows are if it has a kind."""
     keep_memory()
-    return work.answer(part, key)
-
-
-def _of_bucket(work: Work, rows: list[Table], place: int, key: str) -> PartAnswer:
-    return _of_part(work, ClusterBucket(place, work.columns, rows), key)
-
-
-def _of_frame(work: Work, frame: Any, empty: Any, place: int, key: str) -> PartAnswer:
-    return _of_part(work, DaskPart(frame, empty, place), key)
+    return work.answer(given[0] if kind is None else kind(*given), key)
 
 
 def _gone(error: Exception) -> InputError:
@@ -167,10 +154,8 @@ def _gone(error: Exception) -> InputError:
 
 
 def _quietly(act: Any) -> None:
-    try:
+    with suppress(Exception):  # the cluster may be gone
         act()
-    except Exception:  # the cluster may be gone
-        return
 
 
 def _connected(address: str) -> Engine:

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -141,12 +142,9 @@ class Helper:
 
     def close(self) -> None:
         """End the process, which ends by itself where nothing more can be sent to it."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:  # it is gone already
-                continue
+        for pipe in filter(None, (self._process.stdin, self._process.stdout)):
+            with suppress(OSError):  # it is gone already
+                pipe.close()
         try:
             self._process.wait(_ENDS_IN)
         except subprocess.TimeoutExpired:

@@ -175,13 +175,8 @@ class CoefficientPosterior(Posterior):
         constant = np.repeat(self.to_table[2], len(self.outputs))
         # A slope of 1 for the intercept: what the target is multiplied by.
         scale = float(self.to_table[0, 0]) if self.link == "identity" else 1.0
-        return replace(
-            self,
-            draws=self.draws @ matrix.T + constant,
-            parts=matrix @ self.parts @ matrix.T,
-            residual_scale=self.residual_scale * scale,
-            units="table",
-        )
+        draws, parts = self.draws @ matrix.T + constant, matrix @ self.parts @ matrix.T
+        return replace(self, draws=draws, parts=parts, residual_scale=self.residual_scale * scale, units="table")
 
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
         """Draw again from the draws, by their weights: evenly spaced places on the heap of weights, shuffled."""
@@ -243,11 +238,10 @@ class CoefficientPosterior(Posterior):
 
 def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> CoefficientPosterior:
     """The posterior of a release's arrays and settings; a file may say anything, so both are looked at."""
-    stated = settings.get(COEFFICIENTS)
+    stated, where = settings.get(COEFFICIENTS), f"settings.{COEFFICIENTS}"
     if not isinstance(stated, Mapping):
         raise InputError("settings.coefficients of the release is missing, so its draws have no names.")
-    where = f"settings.{COEFFICIENTS}"
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {name: arrays[name] for name in ARRAYS}
     for name in ("columns", "outputs"):
         words = stated.get(name)
         if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
@@ -257,6 +251,5 @@ def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any])
     if plan is not None and not isinstance(plan, Mapping):
         raise refuse(f"{where}.plan", "to be an object", plan)
     family = one_of(f"{where}.family", stated.get("family"), LINKS)
-    given.update({name: number(f"{where}.{name}", stated.get(name), NON_NEGATIVE) for name in _NUMBERS})
-    given.update({name: arrays[name] for name in ARRAYS})
+    given |= {name: number(f"{where}.{name}", stated.get(name), NON_NEGATIVE) for name in _NUMBERS}
     return CoefficientPosterior(family, **given, plan=plan)

@@ -64,9 +64,7 @@ class NetworkPosterior(StoredGaussian):
     def spread(self, X: Array) -> tuple[Array, Array]:
         """The mean of the first score at encoded rows, and its variance."""
         forward = Forward(self.model, self.means, self.rows(X))
-        unit = np.zeros((len(X), self.model.outputs))
-        unit[:, 0] = 1.0
-        turned = forward.gradients(unit) @ self._root
+        turned = forward.gradients(np.eye(1, self.model.outputs).repeat(len(X), axis=0)) @ self._root
         return forward.scores[:, 0], np.einsum("nd,nd->n", turned, turned)
 
 
@@ -149,8 +147,8 @@ def unit_shares(ends: Array, exponent: float) -> Array:
 
 def median_size(counts: Array, ends: Array, records: int) -> float:
     """The end of the bin in which half of the records are reached."""
-    reached = np.flatnonzero(np.cumsum(counts) >= 0.5 * records)
-    return float(ends[min(int(reached[0]), len(ends) - 1)]) if len(reached) else float(ends[-1])
+    reached = [*np.flatnonzero(np.cumsum(counts) >= 0.5 * records), len(ends)]
+    return float(ends[min(int(reached[0]), len(ends) - 1)])
 
 
 _EXPONENTS = np.geomspace(MOST_PEAKED, FLATTEST, 32)

@@ -66,8 +66,7 @@ def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> ParsedQuestion
             f"Expected columns of the table in {text!r}, got {shown_names(absent)}; it has {shown_names(names)}."
         )
     kinds = {column.name: column.kind for column in schema.declared_columns()}
-    undeclared = [name for name in columns if name not in kinds]
-    if undeclared and word != Bounds.word:
+    if word != Bounds.word and (undeclared := [name for name in columns if name not in kinds]):
         raise InputError(
             f"Expected declared columns in {text!r}, got {shown_names(undeclared)}; declare them, or ask for their "
             "bounds first."
@@ -81,11 +80,11 @@ _KNOWN = {"histogram": ("bins",), "quantiles": ("levels", "bins"), "table": ("bi
 
 
 def _options(text: str, word: str, given: str | None) -> dict[str, Any]:
-    options: dict[str, Any] = {}
+    options, known = dict[str, Any](), _KNOWN.get(word, ())
     for option in (given or "").split(";") if (given or "").strip() else ():
         key, _, value = (part.strip() for part in option.partition("="))
-        if key not in _KNOWN.get(word, ()):
-            allowed = ", ".join(_KNOWN.get(word, ())) or "none"
+        if key not in known:
+            allowed = ", ".join(known) or "none"
             raise InputError(f"Expected options of {word} ({allowed}) in {text!r}, got {key!r}; correct it.")
         try:
             options[key] = [float(one) for one in value.split(",")] if key == "levels" else float(value)
@@ -146,8 +145,7 @@ def _counted(
         raise InputError(f"Expected {wanted} in {text!r}, got {len(columns)}.")
     given = float(options.get("bins", usual))
     bins = whole_number("bins", int(given) if given.is_integer() else given, _BINS)
-    cells = [cells_of(kinds[name], bins) for name in columns]
-    question = Counted(text, columns, tuple(names for names, _ in cells), tuple(edges for _, edges in cells))
+    question = Counted(text, columns, *zip(*(cells_of(kinds[name], bins) for name in columns), strict=True))
     if question.size > MOST_CELLS:
         raise InputError(f"Expected at most {MOST_CELLS} cells in {text!r}, got {question.size}; ask for less.")
     return question

@@ -192,12 +192,8 @@ class Counted(Question):
     """For each column the names of its cells, and the edges of its bins where it holds numbers."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(len(names) for names in self.names)
-
-    @property
     def size(self) -> int:
-        return math.prod(self.shape)
+        return math.prod(map(len, self.names))
 
     @property
     def lengths(self) -> Lengths:
@@ -382,5 +378,4 @@ def cells_of(kind: ColumnKind, bins: int) -> tuple[tuple[str, ...], tuple[float,
     if not isinstance(kind, Measurement):
         raise InputError(f"Expected a column with declared cells, got the kind {kind.word!r}; ask about another.")
     edges = np.linspace(kind.low, kind.high, bins + 1)
-    names = (f"{low:.6g} to {high:.6g}" for low, high in pairwise(edges))
-    return (*names, ABSENT), tuple(edges.tolist())
+    return (*(f"{low:.6g} to {high:.6g}" for low, high in pairwise(edges)), ABSENT), tuple(edges.tolist())

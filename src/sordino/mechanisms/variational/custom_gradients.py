@@ -99,15 +99,14 @@ class OwnGradients(UnitQuery):
     simulate: bool = False  # whether what a unit is observed to be is drawn from the model first, where that can be
 
     def inputs(self, run: Run, first: int, length: int) -> Any:
-        if not self.pairs:
-            return jnp.zeros((length, 0, self.model.size))
         shape = (self.pairs, self.model.size)
+        if not self.pairs:
+            return jnp.zeros((length, *shape))
         return run.randomness.gaussians(Purpose.DRAWS, first, length, shape, run.dtype)
 
     def whitened(self, place: GradientPlace, draws: Array, rows: SomeRows) -> Array:
         """W g over the clip, for every row."""
-        found = sum(self.gradients(point, rows.features) for point in self.points(place, draws))
-        mean = found / max(1, 2 * self.pairs)
+        mean = sum(self.gradients(point, rows.features) for point in self.points(place, draws)) / max(1, 2 * self.pairs)
         # What is not finite, or so large that a product with it would not be, counts as zero.
         usable = jnp.all(jnp.abs(mean) <= LARGEST, axis=1, keepdims=True)
         return jnp.where(usable, mean, 0.0) @ (place.whitening.T / place.clip)
@@ -162,10 +161,14 @@ class GradientProducts(OwnGradients):
         return self.model.size * (self.model.size + 1) // 2
 
     def contributions(self, point: GradientQuestion, given: Array, rows: SomeRows) -> Parts:
-        u = self.whitened(point.place, given, rows)
-        u /= jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
+        u = _cut(self.whitened(point.place, given, rows))
         first, second = np.triu_indices(self.model.size)
         return (Plain(u[:, first] * u[:, second] * np.where(first == second, 1.0, math.sqrt(2.0))),)
+
+
+def _cut(u: Array) -> Array:
+    """Rows shortened to length 1."""
+    return u / jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
 
 
 def as_matrix(entries: np.ndarray, size: int) -> np.ndarray:
@@ -247,13 +250,10 @@ class CentredGradients(WhitenedGradients):
     def contributions(self, point: Path, given: Paces, rows: SomeRows) -> Parts:
         place = point.place
 
-        def cut(u: Array) -> Array:
-            return u / jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
-
         def clipped(features: Array) -> Array:
             u = self.model.unit_gradients(place.mean, features)
             u = jnp.where(jnp.all(jnp.abs(u) <= LARGEST, axis=1, keepdims=True), u, 0.0)
-            return cut(u @ (place.whitening.T / place.clip))
+            return _cut(u @ (place.whitening.T / place.clip))
 
         around = self.points(place, given.spread * given.draws)
         own, found = clipped(rows.features), jnp.zeros((len(rows.features), self.model.size))
@@ -261,7 +261,7 @@ class CentredGradients(WhitenedGradients):
             number = len(around) * given.number + which
             drawn = jax.vmap(self.model.simulated, in_axes=(None, 0, None))(theta, rows.features, number)
             # If the model is true, the two are alike and their difference has no direction, cut or not.
-            found += cut(own - clipped(drawn)) / len(around)
+            found += _cut(own - clipped(drawn)) / len(around)
         return (Plain(found),)
 
     def slope(self, place: GradientPlace, given: Paces) -> Array:

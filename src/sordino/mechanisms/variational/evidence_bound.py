@@ -174,8 +174,7 @@ class GuidedGradients(UnitQuery, EvidenceGradients):
         return max(1, super().last(rounds))
 
     def started(self, theta: Array, clip: float) -> VariationalState:
-        phi = self.options.family.first(theta)
-        slopes = jnp.zeros(self.model.size, theta.dtype)
+        phi, slopes = self.options.family.first(theta), jnp.zeros(self.model.size, theta.dtype)
         memory = self.options.optimiser.init(phi)
         return VariationalState(phi, memory, jnp.zeros_like(phi), jnp.asarray(clip, theta.dtype), slopes)
 
