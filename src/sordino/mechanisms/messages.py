@@ -270,8 +270,12 @@ class Messages(Query):
         return MessageState(prior, messages, jnp.zeros_like(prior), jnp.zeros(2, jnp.int32))
 
     def inputs(self, run: Run, first: int, length: int) -> MessageInputs:
-        both = gains(run.algorithm), expected_records(run.algorithm)
-        return MessageInputs(*(run.part(values, first, length) for values in both))
+        # What is expected is the public batch size, less in the last batch of a pass.
+        algorithm, sizes = run.algorithm, np.full(run.algorithm.rounds, float(run.algorithm.batch_size))
+        if algorithm.sampling.scheme in {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED}:
+            last = algorithm.batches_per_epoch - 1
+            sizes[last :: last + 1] = algorithm.records - last * algorithm.batch_size
+        return MessageInputs(*(run.part(values, first, length) for values in (gains(algorithm), sizes)))
 
     def point(self, public: Public, state: MessageState, given: MessageInputs) -> Moments:
         """The moments of the cavity: the posterior less an average message."""
@@ -314,15 +318,6 @@ class Messages(Query):
 def gains(algorithm: NoisedSums) -> NDArray[np.float64]:
     """gamma / N of each round: what multiplies the noised sum."""
     return algorithm.schedule("damping").values(algorithm.rounds) / algorithm.records
-
-
-def expected_records(algorithm: NoisedSums) -> NDArray[np.float64]:
-    """How many records each round is expected to sum: the public batch size, less in the last batch of a pass."""
-    sizes = np.full(algorithm.rounds, float(algorithm.batch_size))
-    if algorithm.sampling.scheme in {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED}:
-        last = algorithm.batches_per_epoch - 1
-        sizes[last :: last + 1] = algorithm.records - last * algorithm.batch_size
-    return sizes
 
 
 def run_message_passing(

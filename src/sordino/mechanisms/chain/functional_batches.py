@@ -79,9 +79,6 @@ class PureBatches:
         padded = jnp.pad(order, (0, per_pass * size - self.n))
         return lax.dynamic_slice_in_dim(padded, first, size), jnp.minimum(size, self.n - first), size
 
-    def _subset(self, data: Records, step: Array) -> _Listed:
-        return self._shuffled(step)[: self._size], self._size, self._size
-
     def _redrawn(self, data: Records, step: Array) -> _Listed:
         # 64 bits modulo n: uneven by n / 2^64 at most.
         return (self._bits(step, self._size) % np.uint64(self.n)).astype(jnp.int32), self._size, self._size
@@ -89,9 +86,11 @@ class PureBatches:
     def _allocated(self, data: Records, step: Array) -> _Listed:
         """The records whose steps of this round, drawn for each alone, hold this one."""
         length, uses = self.algorithm.batches_per_epoch(self.n), self.algorithm.batch.uses or 1
-        # The steps with the smallest words are a record's.
-        words = self._bits(step // length, 2, data.target.shape[0], length)
-        rank = jnp.sum(lexicographically_below(words, step % length), axis=-1)
+        words, place = self._bits(step // length, 2, data.target.shape[0], length), step % length
+        # The steps with the smallest words are a record's: how many come before this one, equal ones by their order.
+        first, second = (lax.dynamic_slice_in_dim(one, place, 1, axis=-1) for one in words)
+        before = (words[1] < second) | ((words[1] == second) & (jnp.arange(length) < place))
+        rank = jnp.sum((words[0] < first) | ((words[0] == first) & before), axis=-1)
         return self._those(data, rank < uses, uses * self.n / length)
 
     def _apart(self, data: Records, step: Array) -> _Listed:
@@ -140,19 +139,12 @@ class PureBatches:
         return lax.sort((*self._bits(number, 2, self.n), jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
 
 
-def lexicographically_below(words: Array, place: Array) -> Array:
-    """Which columns of two words of each row come before the one at a place; equal ones by their order."""
-    first, second = (lax.dynamic_slice_in_dim(one, place, 1, axis=-1) for one in words)
-    tied = (words[0] == first) & ((words[1] < second) | ((words[1] == second) & (jnp.arange(words.shape[-1]) < place)))
-    return (words[0] < first) | tied
-
-
 _LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
     Scheme.FULL: PureBatches._every,
     Scheme.CYCLIC: PureBatches._of_pass,
     Scheme.RESHUFFLED: PureBatches._of_pass,
     Scheme.SHUFFLE_ONCE: PureBatches._of_pass,
-    Scheme.WITHOUT_REPLACEMENT: PureBatches._subset,
+    Scheme.WITHOUT_REPLACEMENT: lambda own, _, step: (own._shuffled(step)[: own._size], own._size, own._size),
     Scheme.WITH_REPLACEMENT: PureBatches._redrawn,
     Scheme.RANDOM_ALLOCATION: PureBatches._allocated,
     Scheme.MIN_SEPARATION: PureBatches._apart,

@@ -80,7 +80,11 @@ def rounding_needed(spec: Spec, chain: NoisyGradient, model: Model, reach: float
     if spec.relation.value == "add-remove":
         records += 1
     step, root = float(chain.step_size.values(chain.steps).max()), math.sqrt(spec.dim)
-    longest, smooth = up(root * lattice.end, 2), _smoothness(spec)
+    certified = [getattr(spec.problem, name, None) for name in ("unclipped_smoothness", "smoothness")]
+    smooth = next((one.value for one in certified if one is not None), None)
+    if smooth is None:
+        raise refuse("problem.smoothness", "to be given where algorithm.rounding is", None)
+    longest = up(root * lattice.end, 2)
     # How much the penalty's gradient grows with the iterate at most.
     own = model.regulariser_certificates().get(constants.REGULARISER_SMOOTHNESS.name)
     decay = smooth if own is None else own.value
@@ -95,13 +99,3 @@ def rounding_needed(spec: Spec, chain: NoisyGradient, model: Model, reach: float
     floors = 3.0 if spec.view is View.AVERAGE else 1.0
     error = sum_up([made, up(8.0 * _UNIT * largest, 2), up(floors * root * lattice.spacing, 2), after])
     return up(error / float(chain.noise.scale.values(chain.steps).min()))
-
-
-def _smoothness(spec: Spec) -> float:
-    """Of a record's loss, as certified; a run without it cannot state a rounding."""
-    problem = spec.problem
-    for name in ("unclipped_smoothness", "smoothness"):
-        found = None if problem is None else getattr(problem, name)
-        if found is not None:
-            return found.value
-    raise refuse("problem.smoothness", "to be given where algorithm.rounding is", None)

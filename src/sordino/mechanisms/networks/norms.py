@@ -121,14 +121,6 @@ def factor_rule(name: str) -> Callable[[Rule], Rule]:
     return registered
 
 
-def factors_of(use: Use, given: Sequence[Array], derivatives: Sequence[Array]) -> Factors | None:
-    """What the gradients in a use's one derived value are products of; None where no rule answers."""
-    rule = _RULES.get(use.name)
-    if rule is None or len(derivatives) != 1 or len(use.derived) != 1:
-        return None
-    return rule(use, given, derivatives[0])
-
-
 @factor_rule("dot_general")
 def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | None:
     ((left, right), (left_batch, right_batch)) = use.equation.params["dimension_numbers"]
@@ -215,7 +207,9 @@ def gradients_of(
     found: list[Gradients | Factors | None] = []
     for leaf, used in enumerate(places):
         alone = len(used) == 1 and apart.plain(used[0]) == leaf
-        factors = factors_of(apart.uses[used[0]], given[used[0]], derivatives[used[0]]) if alone else None
+        rule = _RULES.get(apart.uses[used[0]].name) if alone else None
+        one = rule is not None and len(derivatives[used[0]]) == 1
+        factors = rule(apart.uses[used[0]], given[used[0]], derivatives[used[0]][0]) if rule and one else None
         if isinstance(factors, Products) and factors.small:
             found.append(Gradients(jax.vmap(partial(apart.restored, used[0]))(factors.written())))
         else:

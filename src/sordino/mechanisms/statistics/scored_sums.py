@@ -32,7 +32,7 @@ class ScoredSums(NamedTuple):
 
 
 def cube_lengths(numbers: int) -> Lengths:
-    """Of vectors with so many entries in [0, 1]: two differ by at most 1 in each, as one and zero do, sqrt k in all."""
+    """Two vectors with so many entries in [0, 1] differ by at most 1 in each, as one and zero do: by sqrt k in all."""
     return Lengths(*(up(math.sqrt(numbers)),) * 2)
 
 

@@ -35,10 +35,11 @@ def log_integral(log_joint: Callable[[Array], Array], constant: Callable[[Array]
     if dim > MOST_LOCAL:
         raise refuse("the latents of one unit", f"to be at most {MOST_LOCAL} numbers", dim, "integrate them by hand")
     mode, root = _placed(constant, dim)
-    points, weights = _grid(dim)
+    nodes, weights = np.polynomial.hermite.hermgauss(_NODES[dim])
+    points, logs = np.array(list(product(nodes, repeat=dim))), product(np.log(weights) + nodes**2, repeat=dim)
     values = jax.vmap(lambda point: log_joint(mode + jnp.sqrt(2.0) * (root @ point)))(jnp.asarray(points))
     volume = 0.5 * dim * jnp.log(2.0) + jnp.linalg.slogdet(root)[1]
-    return logsumexp(values + jnp.asarray(weights)) + volume
+    return logsumexp(values + jnp.asarray(list(map(sum, logs)))) + volume
 
 
 def _placed(log_joint: Callable[[Array], Array], dim: int) -> tuple[Array, Array]:
@@ -57,13 +58,6 @@ def _placed(log_joint: Callable[[Array], Array], dim: int) -> tuple[Array, Array
     mode = lax.fori_loop(0, _NEWTON_STEPS, step, jnp.zeros(dim))
     values, vectors = curvature(mode)
     return mode, vectors / jnp.sqrt(values)
-
-
-def _grid(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes, shape (nodes, dim), and the logarithms of their weights for an integral without a weight function."""
-    nodes, weights = np.polynomial.hermite.hermgauss(_NODES[dim])
-    logs = product(np.log(weights) + nodes**2, repeat=dim)
-    return np.array(list(product(nodes, repeat=dim))), np.array(list(map(sum, logs)))
 
 
 def numpyro() -> ModuleType:

@@ -226,7 +226,11 @@ class NumPyroProgram(CustomModel):
 
 def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> ModelTrace:  # noqa: PLR0912
     first, second = (traces[number] for number in _TRIED)
-    plates = _data_plates(first, second)
+    one, other = (
+        {frame.name: frame.size for site in trace.values() for frame in site.get("cond_indep_stack", ())}
+        for trace in (first, second)
+    )
+    plates = {name for name, size in one.items() if size == _TRIED[0] and other.get(name) == _TRIED[1]}
     observed, latents, shapes, local, summed = [], [], [], [], []
     for name, site in first.items():
         if site["type"] == "param":
@@ -267,16 +271,6 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
         raise InputError(f"Expected at most one discrete latent in a record, got {summed}.")
     inner = tuple(latent_of(traces[1][name], traces[1][name]) for name in local)
     return ModelTrace(tuple(latents), tuple(shapes), inner, tuple(summed), tuple(observed), ())
-
-
-def _data_plates(first: Trace, second: Trace) -> set[str]:
-    """The plates whose size follows the number of records."""
-
-    def sizes(trace: Trace) -> dict[str, int]:
-        return {frame.name: frame.size for site in trace.values() for frame in site.get("cond_indep_stack", ())}
-
-    one, other = sizes(first), sizes(second)
-    return {name for name, size in one.items() if size == _TRIED[0] and other.get(name) == _TRIED[1]}
 
 
 def _joint(sites: Trace, latents: tuple[Latent, ...]) -> Array:

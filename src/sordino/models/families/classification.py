@@ -17,14 +17,6 @@ from sordino.models.base import LinearScoreModel, family
 from sordino.models.facts import Domain, LossFacts, Residual, float_up, linear_score_facts
 
 
-def need_signs(domain: Domain, model: str) -> None:
-    """Refuse a target that is declared as anything but the two signs -1 and +1."""
-    width, bound = domain.target_width, domain.target_bound
-    measured = bound is not None and (bound.value != 1.0 or domain.classes is None)
-    if measured or (width is not None and width.value != 2.0) or domain.classes not in (None, 2):
-        raise refuse(f"the target of {model}", "to be the signs -1 and +1", domain, "declare the target a boolean")
-
-
 def as_codes(y: Array, classes: int) -> Array:
     """Every target as one of the codes 0, ..., classes - 1."""
     return jnp.clip(y, 0, classes - 1)
@@ -49,7 +41,11 @@ class _SignModel(LinearScoreModel):
         return jnp.where(y > 0, 1, -1).astype(y.dtype)
 
     def facts(self, domain: Domain) -> LossFacts:
-        need_signs(domain, self.words)
+        width, bound = domain.target_width, domain.target_bound
+        measured = bound is not None and (bound.value != 1.0 or domain.classes is None)
+        if measured or (width is not None and width.value != 2.0) or domain.classes not in (None, 2):
+            remedy = "declare the target a boolean"
+            raise refuse(f"the target of {self.words}", "to be the signs -1 and +1", domain, remedy)
         return linear_score_facts(domain, self.residual_facts)
 
 
