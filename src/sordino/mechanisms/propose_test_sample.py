@@ -102,7 +102,8 @@ def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, noise: ExactDraws)
     # Where the paper leaves a case open, the answer is null: no noisy count above 0 (line 10 has no range), nothing
     # within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
     rows, targets = _rows(run, x, y)
-    slopes, count = targets / rows, _noisy_count(run, len(rows), noise)
+    slopes = targets / rows
+    count = _noisy_count(run, len(rows), noise)
     cap = count**run.rho1 if count > 0 else -math.inf
     inside = slopes <= cap
     cleaned = _noisy_count(run, int(inside.sum()), noise)
