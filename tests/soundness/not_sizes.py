@@ -15,7 +15,8 @@ _REASONS: dict[str, dict[str, str]] = {
         "accounting.theorems.mixed_tails": "_COMPONENTS _EDGE _NODES _POINTS _SAMPLED_COMPONENTS",
         "accounting.theorems.averages": "_GAUSSIAN_VALUES _LAPLACE_VALUES",
         "accounting.bounds.window": "_CELLS _COARSE_CELLS _ANSWER_VALUES _SEARCH_VALUES",
-        "accounting.bounds.revealed": "_CELLS _COUNTS _DISTANCES _MOST_COSTS _MOST_ENDINGS _MOST_MUS _RARE_FOLDINGS",
+        "accounting.bounds.revealed": "_BLOCKS _CELLS _COUNTS _DISTANCES _MOST_COSTS _MOST_ENDINGS _MOST_MUS "
+        "_RARE_FOLDINGS",
         "accounting.convert": "_LONGEST _RANGE_POINTS _RESOLUTION",
         "accounting.theorems.shifted_bounded": "LONGEST_PLAN _WINDOWS",
         "accounting.bounds.renyi": "_LEFT _RIGHT",

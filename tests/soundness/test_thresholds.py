@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sordino
@@ -82,8 +83,7 @@ def constants() -> Iterator[tuple[str, float]]:
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _is_arithmetic(node.value):
                 target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                 for one in target.elts if isinstance(target, ast.Tuple) else [target]:
-                    value = getattr(module, ast.unparse(one))
-                    yield f"{name}:{ast.unparse(one)}", max(map(abs, value)) if isinstance(value, tuple) else abs(value)
+                    yield f"{name}:{ast.unparse(one)}", float(np.max(np.abs(getattr(module, ast.unparse(one)))))
 
 
 def _is_arithmetic(node: ast.expr) -> bool:

@@ -364,8 +364,8 @@ def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
 def _rare_jumps(factors: Factors, delta: float, width: float, low: float, high: float) -> tuple[float, float]:
     """Ends where jumps too rare to matter outweigh the bulk at every tilt: they count as infinite, a share of delta.
 
-    One use shows no more than all of them, so the lower end of the widest one is one of theirs. That depends on both sides of each
-    pair being probabilities, which listed laws need not be: the mean of e^-L of a loss L may exceed 1 there.
+    One use shows no more than all of them, so the lower end of the widest one is one of theirs. That depends on both
+    sides of each pair being probabilities, which listed laws need not be: the mean of e^-L of a loss L may exceed 1.
     """
     uses = sum(count for _, count in factors)
     tail = max(delta * _JUMP_SHARE / uses, 1e-320)
