@@ -69,7 +69,7 @@ def fitted(made: Design, table: Table, seed: int) -> tuple[Plan, Posterior | Non
     if made.family == "cox":
         declared = with_bins(dataclasses.replace(declared, unit=False, most_records=1), TIME_EDGES)
         rows = person_bins(X, table.time, y, TIME_EDGES)
-        X, y, exposure, unit = rows
+        X, y, exposure, unit = rows.X, rows.y, rows.exposure, rows.unit
     planned = plan(made.family, declared, made.units, Relation(made.relation), made.epsilon, made.delta)
     if expected(planned).refused:
         return planned, None
@@ -93,7 +93,7 @@ def judged(made: Design, tables: int, first: int = 0) -> dict[str, Any] | None:
         told.append(~law.prior_dominated[own])
         errors.append((law.mean[own] - truth) / law.deviation[own])
         known.append(law.withheld is None)
-        widths.append((ends[2][:, 1] - ends[2][:, 0]) / planned.kind.effect_scale(planned.declaration))
+        widths.append((ends[2][:, 1] - ends[2][:, 0]) / planned.kind.effect_scale)
         miss = np.maximum(ends[2][:, 0] - truth, 0) + np.maximum(truth - ends[2][:, 1], 0)
         scores.append(ends[2][:, 1] - ends[2][:, 0] + 40 * miss)
     held, told = np.array(held), np.array(told) & np.array(known)[:, None]
@@ -115,7 +115,8 @@ def judged(made: Design, tables: int, first: int = 0) -> dict[str, Any] | None:
         "bias": [float(one) for one in np.mean(errors, axis=0).round(1)],
         "width": float(np.median(widths)),
         "score": float(np.mean(scores)),
-        "trace": {key: round(value, 3) for key, value in law.trace.items()},
+        "unsettled": round(law.far, 3),
+        "slopes_noise": round(law.slopes_noise, 3),
     }
 
 
@@ -234,7 +235,7 @@ def main() -> None:
         record(asked, found, refused)
     for one in sorted((one for one in found if one["count"]), key=lambda one: one["coverage"][2])[: asked.worst]:
         print(f"{one['coverage'][2]:.2f} of {one['count']} q={one['q']:.0f} width {one['width']:.2g} {one['text']}")
-        print(f"     each {one['each']} z {one['z']} bias {one['bias']} {one['trace']}")
+        print(f"     each {one['each']} z {one['z']} bias {one['bias']} unsettled {one['unsettled']}")
     print(f"{refused} of {asked.designs} refused; {time.monotonic() - begun:.0f} s")
     for family in families:
         for low, high in ((0, 40), (40, 100), (100, 400), (400, 1e9), (0, 1e9)):

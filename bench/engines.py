@@ -37,7 +37,7 @@ from sordino.engines.local import Streamed
 from sordino.engines.totals import Engine, PartAnswer, Totals, Work, engine_of
 from sordino.fitting.fit import fit_table
 from sordino.mechanisms.regression import Declaration
-from sordino.mechanisms.regression.families import At
+from sordino.mechanisms.regression.families import At, family_of
 from sordino.mechanisms.regression.point_statistics import Gradient, Round
 from sordino.mechanisms.regression.statistics import Centre, Frame
 from sordino.noise.randomness import cores
@@ -106,7 +106,7 @@ def question(declaration: Declaration, columns: int) -> Gradient:
     """A gradient at a point away from 0, with rows whitened as they are."""
     whitening = np.eye(columns) * np.sqrt(3.0) + np.triu(np.full((columns, columns), 0.01), 1)
     tau = 1.2 * np.sqrt(1.0 + columns)
-    own = Round("logistic", declaration, np.linspace(-0.3, 0.5, 1 + columns)[:, None], At(), tau, 2.0 * tau)
+    own = Round(family_of("logistic", declaration), np.linspace(-0.3, 0.5, 1 + columns)[:, None], At(), tau, 2.0 * tau)
     return Gradient("gradient 1", own.gradient_bound, Frame(np.full(columns, -0.1), whitening), own)
 
 

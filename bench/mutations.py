@@ -187,7 +187,12 @@ _ROWS = (
     Edit(
         "mechanisms/regression/release.py",
         "summed = total(statistic)",
-        "summed = total(statistic)\n            run.gi_frame.f_locals['self'].n = float(summed.units)",
+        "summed = total(statistic)\n        _RUN.gi_frame.f_locals['self'].n = float(summed.units)",
+    ),
+    Edit(
+        "mechanisms/regression/release.py",
+        "statistic = next(run)",
+        "statistic = next(run)\n    globals()['_RUN'] = run",
     ),
     Edit(
         "fitting/methods/dp_vi.py",

@@ -107,7 +107,7 @@ def main(grid: Grid, context: Context) -> None:
     tables = [rows(site) for site in range(len(SITES))]
     X, y = (np.concatenate([table[place] for table in tables]) for place in range(2))
     joined = release_sums(AGREED, InMemory(AGREED, Given(X, y)), SeededRandomness(7))
-    same = all(together[name].tobytes() == joined[name].tobytes() for name in joined.sums)
+    same = all(together.sums[name].tobytes() == sums.tobytes() for name, sums in joined.sums.items())
     law = posterior(AGREED, together)
     sys.stdout.write(f"coefficients {np.round(law.mean, 3)}\nthe same bits as the joined table: {same}\n")
 

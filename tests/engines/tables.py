@@ -41,8 +41,7 @@ class Encoded:
     def given(self, values) -> Given:
         X = np.column_stack([values["age"], values["dose"], values["ward"]])
         if self.family == "cox":
-            rows = person_bins(X, values["watched"], values["y"], EDGES)
-            return Given(rows.X, rows.y, rows.exposure, rows.unit)
+            return person_bins(X, values["watched"], values["y"], EDGES)
         counted = self.family in ("poisson", "negative-binomial")
         return Given(
             X,

@@ -54,5 +54,5 @@ def test_only_what_was_planned_is_answered():
     made = planned("linear", 500, Relation.REPLACE_ONE, 2.0)
     first = made.mechanisms[0]
     with pytest.raises(AssertionError, match="planned target-sizes"):
-        _check(TargetSizes("target-sizes", 2.0, 0.0, 1.0), first)
-    _check(TargetSizes("target-sizes", 1.0, 0.0, 1.0), first)
+        _check(TargetSizes("target-sizes", 2.0, 1.0), first)
+    _check(TargetSizes("target-sizes", 1.0, 1.0), first)

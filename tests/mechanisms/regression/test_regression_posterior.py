@@ -11,9 +11,10 @@ from bench.designs import design
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, Posterior, Released, plan, posterior, release
 from sordino.mechanisms.regression.families import At, family_of
-from sordino.mechanisms.regression.learn import Learned, steps
+from sordino.mechanisms.regression.learn import Learned
 from sordino.mechanisms.regression.plan import Plan
-from sordino.mechanisms.regression.posterior import _widened, followed
+from sordino.mechanisms.regression.posterior import _widened
+from sordino.mechanisms.regression.release import learned
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.noise.port import Statistic, symmetric
 from sordino.noise.randomness import SeededRandomness
@@ -209,14 +210,13 @@ def exactly(total: InMemory, statistic: Statistic) -> np.ndarray:
 
 def learned_without_noise(made: Plan, X: np.ndarray, y: np.ndarray):
     """What a plan learns from answers without the noise that it expects, its statistics, and its rows."""
-    total, run, asked = InMemory(made, Given(X, y, None, None, None)), steps(made), {}
-    statistic = next(run)
-    while True:
-        asked[statistic.name] = statistic
-        try:
-            statistic = run.send(exactly(total, statistic))
-        except StopIteration as done:
-            return done.value, asked, total
+    total, asked = InMemory(made, Given(X, y, None, None, None)), {}
+
+    def answer(statistic, planned):
+        asked[planned.name] = statistic
+        return exactly(total, statistic)
+
+    return learned(made, answer), asked, total
 
 
 def test_squares_of_scores_that_are_cut_are_added_back():
@@ -230,8 +230,7 @@ def test_squares_of_scores_that_are_cut_are_added_back():
     learned, asked, total = learned_without_noise(made, X, y)
     meat, most = asked["meat"], asked["score-sizes"].most
     cut, uncut = (
-        np.trace(symmetric(exactly(total, one))) / n
-        for one in (meat, dataclasses.replace(meat, bound=most**2, cut=most))
+        np.trace(symmetric(exactly(total, one))) / n for one in (meat, dataclasses.replace(meat, bound=most**2))
     )
     assert cut < 0.9 * uncut
     assert n * np.trace(learned.sampling) == pytest.approx(uncut, rel=0.08)
@@ -239,10 +238,11 @@ def test_squares_of_scores_that_are_cut_are_added_back():
 
 def without_a_prior(law: Posterior, known: Learned) -> tuple[np.ndarray, np.ndarray]:
     """Estimates and standard errors of least squares at the released slopes."""
-    root = np.linalg.inv(known.slopes)
-    covariance = root @ (known.sampling + known.extra + known.noise * np.eye(len(root))) @ root.T
-    half = law.plan.kind.units(law.plan.declaration)[0]
-    found = half * known.to_encoded @ (known.at + known.away + root @ known.gradient)
+    last = known.last
+    root = np.linalg.inv(last.slopes)
+    covariance = root @ (known.sampling + known.extra + last.noise * np.eye(len(root))) @ root.T
+    half = law.plan.kind.units[0]
+    found = half * known.to_encoded @ (last.at + last.away + root @ last.gradient)
     return found, half * np.sqrt(np.diag(known.to_encoded @ covariance @ known.to_encoded.T))
 
 
@@ -257,7 +257,7 @@ def test_where_data_decide_an_interval_holds_the_one_without_a_prior():
         made = plan("linear", declared, 2000, Relation.REPLACE_ONE, 1.2, 1e-6)
         found = release(made, X, y, SeededRandomness(seed))
         law = posterior(made, found)
-        middle, error = without_a_prior(law, followed(made, found))
+        middle, error = without_a_prior(law, found.learned)
         low, high = law.interval(0.95).T
         data = ~law.prior_dominated & (np.arange(3) > 0)
         assert (low <= middle - 1.55 * error)[data].all()
@@ -285,9 +285,10 @@ def test_what_a_cut_takes_off_counts_is_added_back(family, dispersion, mean):
     if dispersion:
         law = stats.nbinom.pmf(counts, 1 / dispersion, 1 / (1 + dispersion * mean))
     at, ones = At(cut=1.2, dispersion=dispersion, largest=60.0, typical=1.0, factor=1.0), np.ones(400)
-    says = family_of(family).says(counts, np.log(mean) * ones[:, None], ones, ones, at)
+    kind = family_of(family, declaration(family))
+    says = kind.says(counts, np.log(mean) * ones[:, None], ones, ones, at)
     assert law @ says.psi[:, 0] == pytest.approx(0.0, abs=2e-3)
-    bare = family_of(family).says(counts, np.log(mean) * ones[:, None], ones, ones, at._replace(factor=0.0))
+    bare = kind.says(counts, np.log(mean) * ones[:, None], ones, ones, at._replace(factor=0.0))
     assert law @ bare.psi[:, 0] < -0.01
 
 
@@ -300,7 +301,7 @@ def test_counts_are_cut_where_the_law_of_what_is_cut_hardly_matters():
     declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(0.0, 60.0), effect_scale=0.5)
     made = plan("negative-binomial", declared, n, Relation.REPLACE_ONE, 8.0, 1e-6)
     found, _, _ = learned_without_noise(made, X, y)
-    assert found.trace["cut"] > 2.0
+    assert found.last.own.at.cut > 2.0
     # What the law may have wrong is in the error of every direction, and the rows that its factor was read from in
     # that of the intercept.
     assert np.linalg.eigvalsh(found.extra)[0] > 0.01 * found.sampling[1, 1]

@@ -105,7 +105,7 @@ def test_no_call_of_cox_moves_beyond_its_plan(relation):
     others = person_bins(X, g.exponential(3.0, 40), g.random(40) < 0.8, edges)
 
     def person(*, absent):
-        left = [part[8:] for part in others]
+        left = [part[8:] for part in (others.X, others.y, others.exposure, others.unit)]
         if absent:
             return Table(*left)
         x = np.tile(g.choice([-1.0, 0.3, 1.0], 2), (8, 1))

@@ -5,7 +5,7 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, person_bins, plan, with_bins
-from sordino.mechanisms.regression.families import At
+from sordino.mechanisms.regression.families import At, family_of
 from sordino.mechanisms.regression.point_statistics import Gradient, Round
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory, UnitRows, unit_rows
@@ -107,7 +107,7 @@ def test_rows_that_no_person_can_have_stay_within_the_bounds_of_cox():
     declared = with_bins(Declaration((-1.0,) * 2, (1.0,) * 2), edges)
     made = plan("cox", declared, RECORDS, Relation.REPLACE_ONE, RICH, 1e-6)
     people = person_bins(g.uniform(-1, 1, (RECORDS, 2)), g.exponential(3.0, RECORDS), np.ones(RECORDS), edges)
-    for statistic, _ in asked(made, Given(*people)):
+    for statistic, _ in asked(made, people):
         for _ in range(20):
             X = np.hstack([np.tile(g.choice([-1.0, 1.0], 2), (4, 1)), np.eye(4)[:, 1:]])
             one = Given(X, g.choice([0.0, 1.0], 4), g.choice([0.0, 1.0, 50.0], 4), np.zeros(4, int))
@@ -120,7 +120,7 @@ def test_products_of_whitened_rows_are_bounded_whatever_their_length():
     g = np.random.default_rng(6)
     declared = planned("linear", RECORDS, Relation.REPLACE_ONE).declaration
     frame = Frame(np.zeros(7), 5.0 * np.eye(7))
-    statistic = Again("again", 1.5**2, frame, 1.5)
+    statistic = Again("again", 1.5**2, frame)
     for _ in range(20):
         one = Given(extreme_rows(g, 1), np.zeros(1))
         sums = statistic.of(next(unit_rows("linear", declared, one)))[0]
@@ -130,7 +130,7 @@ def test_products_of_whitened_rows_are_bounded_whatever_their_length():
 def test_a_person_with_an_event_in_every_bin_pulls_no_harder_than_one_can():
     """Events in four bins, where one is the most there can be, at a point that expects none."""
     declared = with_bins(Declaration((-1.0,) * 2, (1.0,) * 2), np.arange(5.0))
-    own = Round("cox", declared, np.array([-9.0, 0, 0, 0, 0, 0])[:, None], At(follow=0.5), 0.5, 100.0)
+    own = Round(family_of("cox", declared), np.array([-9.0, 0, 0, 0, 0, 0])[:, None], At(follow=0.5), 0.5, 100.0)
     statistic = Gradient("gradient 1", own.gradient_bound, Frame(np.zeros(5), 0.1 * np.eye(5)), own)
     X = np.hstack([np.ones((4, 2)), np.eye(4)[:, 1:]])
     given = Given(X, np.ones(4), np.zeros(4), np.zeros(4, int))

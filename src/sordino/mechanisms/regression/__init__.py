@@ -22,9 +22,7 @@ answers, `families` and `survival` what targets say, `tails` and `matrices` how 
 `rows` units, weights and blocks.
 """
 
-from sordino.mechanisms.regression import survival as _survival  # noqa: F401  registers its family
 from sordino.mechanisms.regression.declaration import Declaration as Declaration
-from sordino.mechanisms.regression.families import FAMILIES as FAMILIES
 from sordino.mechanisms.regression.plan import Plan as Plan
 from sordino.mechanisms.regression.plan import plan as plan
 from sordino.mechanisms.regression.posterior import Posterior as Posterior

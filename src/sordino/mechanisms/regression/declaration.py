@@ -1,8 +1,7 @@
 """What is public about a table: bounds and kinds of columns, the target, and how large effects are taken to be.
 
-Columns are used in *encoded* units. A number is moved and scaled so that its declared bounds are -1 and 1; a 0/1 column
-is 0 or 1; a category is one 0/1 column for each of its levels but the first. So the coefficient of a number is the
-effect of half its declared range, and that of a 0/1 column the effect of having it.
+In *encoded* units a number is moved and scaled so that its declared bounds are -1 and 1; a 0/1 column is 0 or 1; a
+category is one 0/1 column for each of its levels but the first.
 """
 
 import math
@@ -17,7 +16,7 @@ from sordino.core.validate import POSITIVE, Interval, number, one_of, refuse, wh
 from sordino.data.table import empty_columns
 
 KINDS = ("number", "binary", "category")
-# Sums over so many rows of one unit are exact enough, see `sums.centre_bounds`.
+# Means over so many rows of one unit are exact enough, see `statistics.Centre`.
 MOST_RECORDS = Interval(1, 4096)
 # From this many columns on, a category's 0/1 columns are summed as they are; fewer are shorter less one half.
 _SHIFTED_BELOW = 4
@@ -27,34 +26,23 @@ _SHIFTED_BELOW = 4
 class Declaration:
     """Columns, target, exposure and effects, all declared and none of it read off the rows.
 
-    Attributes:
-        low: the lower bound of every column, or the value that counts as 0.
-        high: the upper bound, or the value that counts as 1.
-        kinds: "number", "binary" or "category" for every column; numbers by default.
-        groups: for every column the number of its category, 0 for none; columns of one category exclude one another.
-        target: bounds of the target, for families whose target is a number.
-        classes: how many classes the target has, for families of classes.
-        exposure: bounds of the exposure, for families of counts.
-        effect_scale: the prior standard deviation of coefficients in encoded units; None takes the
-            family's own: 1 where effects are log odds or log rates, a twentieth of the target's range otherwise.
-        names: what the columns are called.
-        unit: whether rows belong to people (or other units) and a person's rows count as one.
-        most_records: the most rows of a unit that are used, the first ones; 4,096 at most.
-        time_bins: lengths of time bins, where every unit has one row for each; their 0/1 columns are the last ones.
+    Columns of one category exclude one another. `effect_scale` is the prior standard deviation of coefficients in
+    encoded units; None takes the family's own: 1 where effects are log odds or log rates, a twentieth of the target's
+    range otherwise.
     """
 
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    kinds: tuple[str, ...] = ()
-    groups: tuple[int, ...] = ()
-    target: tuple[float, float] | None = None
-    classes: int | None = None
-    exposure: tuple[float, float] | None = None
+    low: tuple[float, ...]  # the lower bound of every column, or the value that counts as 0
+    high: tuple[float, ...]  # the upper bound, or the value that counts as 1
+    kinds: tuple[str, ...] = ()  # "number", "binary" or "category"; numbers by default
+    groups: tuple[int, ...] = ()  # for every column the number of its category, 0 for none
+    target: tuple[float, float] | None = None  # bounds, for families whose target is a number
+    classes: int | None = None  # how many classes the target has, for families of classes
+    exposure: tuple[float, float] | None = None  # bounds, for families of counts
     effect_scale: float | None = None
-    names: tuple[str, ...] = ()
-    unit: bool = False
-    most_records: int = 1
-    time_bins: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()  # what the columns are called
+    unit: bool = False  # whether rows belong to people (or other units) and a person's rows count as one
+    most_records: int = 1  # the most rows of a unit that are used, the first ones
+    time_bins: tuple[float, ...] = ()  # their lengths, where every unit has a row for each; their columns are the last
 
     def __post_init__(self) -> None:
         low, high = tuple(float(one) for one in self.low), tuple(float(one) for one in self.high)
@@ -80,7 +68,6 @@ class Declaration:
 
     @property
     def columns(self) -> int:
-        """How many there are."""
         return len(self.low)
 
     @property
@@ -96,7 +83,7 @@ class Declaration:
     @cached_property
     def numbers(self) -> NDArray[np.intp]:
         """The places of the columns that are numbers."""
-        return np.array([i for i, kind in enumerate(self.kinds) if kind == "number"], np.intp)
+        return np.flatnonzero(np.array(self.kinds) == "number")
 
     @cached_property
     def sets(self) -> list[NDArray[np.intp]]:
@@ -117,11 +104,8 @@ class Declaration:
 
     def are_encoded(self, X: Array) -> bool:
         """Whether rows are numbers between -1 and 1 as declared, which a schema makes of them: none would change."""
-        return self._is_plain and X.size > 0 and bool(-1.0 <= X.min() <= X.max() <= 1.0)
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        return not self.sets and set(self.low) == {-1.0} and set(self.high) == {1.0}
+        plain = not self.sets and set(self.low) == {-1.0} and set(self.high) == {1.0}
+        return plain and X.size > 0 and bool(-1.0 <= X.min() <= X.max() <= 1.0)
 
     def encoded(self, X: Array) -> Array:
         """Rows in encoded units; each from its own row alone, and whatever was given, inside the declared bounds."""
@@ -137,18 +121,17 @@ class Declaration:
                 np.divide(column, half[place], out=column)
             np.clip(column, -1.0, 1.0, out=column)
         for places in self.sets:
-            flags = X[:, places] >= ((low + high) / 2.0)[places]
+            flags = X[:, places] >= middle[places]
             # At most one column of a category is 1: the first that is.
             flags[:, 1:] &= ~np.logical_or.accumulate(flags, axis=1)[:, :-1]
             rows[:, places] = flags
         return rows
 
-    def to_table(self, outputs: int = 1) -> tuple[Array, Array]:
-        """The map from encoded coefficients, intercept first, to those in the table's units: matrix and constant."""
+    def to_table(self, outputs: int = 1) -> Array:
+        """The matrix from encoded coefficients, intercept first, to those in the table's units."""
         low, high = np.array(self.low), np.array(self.high)
-        is_number = np.array([kind == "number" for kind in self.kinds])
+        is_number = np.array(self.kinds) == "number"
         half = np.where(is_number, (high - low) / 2.0, high - low)
-        start = np.where(is_number, (low + high) / 2.0, low)
         one = np.diag(np.concatenate([[1.0], 1.0 / half]))
-        one[0, 1:] = -start / half
-        return np.asarray(np.kron(one, np.eye(outputs)), np.float64), np.zeros((1 + self.columns) * outputs)
+        one[0, 1:] = -np.where(is_number, (low + high) / 2.0, low) / half
+        return np.asarray(np.kron(one, np.eye(outputs)), np.float64)

@@ -10,60 +10,46 @@ With several outputs psi is a vector, and v is the sum of r r' over `roots` r.
 
 import math
 from abc import ABC, abstractmethod
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import one_of, refuse
+from sordino.core.validate import instance_of, one_of, refuse
 from sordino.mechanisms.regression.declaration import Declaration
 
-FAMILIES: dict[str, "Family"] = {}
+FAMILIES: dict[str, "type[Family]"] = {}
 # Scales of rows differ by at most this factor, up or down: exp(1.5) is 4.5.
-MOST_SPREAD = 1.5
+_MOST_SPREAD = 1.5
 # Huber's threshold: 95 % of least squares' efficiency for normal errors.
 HUBER = 1.345
 # Scores beyond this are no rates of anything.
 LARGEST_SCORE = 30.0
 # The least share of slopes that a count keeps after its residual is cut; smaller ones would be no slope at all.
 LEAST_SLOPE = 0.05
-# Means of counts are looked up on so many places.
-_GRID = 90
+# The standard deviation of a typical error, over half the target's range.
+TYPICAL_RESIDUAL = 0.1
 
 
 class At(NamedTuple):
-    """Public numbers of a round besides its point.
+    """Public numbers of a round besides its point."""
 
-    Attributes:
-        scale: of residuals of numbers.
-        cut: residuals are cut here, in scales (numbers) or standard deviations (counts).
-        shift: the mean of what is cut, in scales; `tilt` and `size` make the score insensitive to the scale, see
-            `Linear`.
-        tilt: see `shift`.
-        size: the mean size of cut residuals.
-        typical: the information of a typical count about its score.
-        dispersion: counts have variance mean + dispersion * mean^2.
-        factor: what the law says is cut off counts is multiplied by this.
-        largest: the largest mean of a count.
-        level: all rows have this score, at the first point; None elsewhere.
-        follow: people are followed until so many events were to be expected, see `survival`.
-        last: whether this is the last point, where slopes are those of the score itself.
-    """
-
-    scale: float = 1.0
-    cut: float = math.inf
-    shift: float = 0.0
-    tilt: float = 0.0
-    size: float = 0.0
-    typical: float = 1.0
-    dispersion: float = 0.0
-    factor: float = 1.0
-    largest: float = 1.0
-    level: tuple[float, ...] | None = None
-    follow: float = 1.0
-    last: bool = False
+    scale: float = 1.0  # of residuals of numbers
+    cut: float = math.inf  # of residuals, in scales (numbers) or standard deviations (counts)
+    shift: float = 0.0  # the mean of what is cut, in scales
+    tilt: float = 0.0  # makes the score insensitive to the scale, see `Linear`
+    size: float = 0.0  # the mean size of cut residuals
+    typical: float = 1.0  # the information of a typical count about its score
+    dispersion: float = 0.0  # counts have variance mean + dispersion * mean^2
+    factor: float = 1.0  # what the law says is cut off counts is multiplied by this
+    largest: float = 1.0  # mean of a count
+    level: float | None = None  # the score of all rows of two classes, at the first point
+    follow: float = 1.0  # people are followed until so many events were to be expected, see `survival`
+    last: bool = False  # the last point, where slopes are those of the score itself
 
 
 class Says(NamedTuple):
@@ -74,65 +60,70 @@ class Says(NamedTuple):
     roots: list[Array]
 
 
+@dataclass(frozen=True)
 class Family(ABC):
-    """One kind of target; an instance in `FAMILIES` is known to every plan.
+    """One kind of target, with a declaration that has what it needs. Every plan knows every subclass.
 
     `start` says what is read of the target first: "number", "class", "classes", "counts" or "events". `per_unit`:
     bounds are on the sum over a unit's rows. `curve` names how a mean gradient bends: "", "logit", "classes" or "log".
+    `reach` is psi's bound over its standard deviation, for typical rows: how noise and sampling compare; `typical` are
+    slope, variance and bound of a typical row's psi in the expectations of a plan.
     """
 
     name: ClassVar[str]
+    typical: ClassVar[tuple[float, float, float]]
     start: ClassVar[str] = "number"
     per_unit: ClassVar[bool] = False
     curve: ClassVar[str] = ""
-    # psi's bound over its standard deviation, for typical rows: how noise and sampling compare.
     reach: ClassVar[float] = 1.0
 
-    def outputs(self, declaration: Declaration) -> int:
+    declaration: Declaration
+
+    def __init_subclass__(cls) -> None:
+        FAMILIES[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        """Refuse a declaration that lacks what the family needs."""
+        instance_of("declaration", self.declaration, Declaration)
+
+    @property
+    def outputs(self) -> int:
         """How many scores a row has."""
-        del declaration
         return 1
 
-    def contrasts(self, declaration: Declaration) -> Array:
+    @property
+    def contrasts(self) -> Array:
         """The map from a row's scores to those in which coefficients are reported."""
-        return np.eye(self.outputs(declaration))
+        return np.eye(self.outputs)
 
-    def check(self, declaration: Declaration) -> None:
-        """Refuse a declaration that lacks what the family needs."""
-        del declaration
-
-    def effect_scale(self, declaration: Declaration) -> float:
+    @property
+    def effect_scale(self) -> float:
         """The prior standard deviation of encoded coefficients, in the family's own units of the target."""
-        return 1.0 if declaration.effect_scale is None else declaration.effect_scale
+        return 1.0 if self.declaration.effect_scale is None else self.declaration.effect_scale
 
-    def target(self, declaration: Declaration, y: Array) -> Array:
-        """Targets as they are compared with scores, brought inside what was declared."""
-        del declaration
-        return y
-
-    def units(self, declaration: Declaration) -> tuple[float, float]:
+    @property
+    def units(self) -> tuple[float, float]:
         """What a score of 1 and a score of 0 are in units of the target, where scores are predictions of it."""
-        del declaration
         return 1.0, 0.0
 
-    def followed(
-        self, y: Array, score: Array, exposure: Array, declaration: Declaration, at: At
-    ) -> tuple[Array, Array]:
+    def target(self, y: Array) -> Array:
+        """Targets as they are compared with scores, brought inside what was declared: by default 0 and 1."""
+        return (y > 0.5).astype(np.float64)
+
+    def followed(self, y: Array, score: Array, exposure: Array, at: At) -> tuple[Array, Array]:
         """Targets and exposures of all rows where a unit is followed only up to a bound."""
-        del score, declaration, at
         return y, exposure
 
     def residual(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Array:
         """A row's residual over what is taken for its standard deviation."""
-        del exposure
-        return (y - score[:, 0]) / at.scale * np.exp(-np.clip(spread, -MOST_SPREAD, MOST_SPREAD))
+        return (y - score[:, 0]) / at.scale * _shrunk_by(spread)
 
     @abstractmethod
-    def bound(self, declaration: Declaration, at: At) -> float:
+    def bound(self, at: At) -> float:
         """The most that |psi| can be."""
 
     @abstractmethod
-    def slope_bound(self, declaration: Declaration, at: At) -> float:
+    def slope_bound(self, at: At) -> float:
         """The most that v can be, or its Frobenius norm."""
 
     @abstractmethod
@@ -140,18 +131,15 @@ class Family(ABC):
         """What rows say; `spread` is the logarithm of their scale, 0 where there is none."""
 
 
-def family_of(name: str) -> Family:
-    """The family of that name."""
-    return FAMILIES[one_of("family", name, FAMILIES)]
+def family_of(name: str, declaration: Declaration) -> Family:
+    """The family of that name, for a declaration."""
+    return FAMILIES[one_of("family", name, FAMILIES)](declaration)
 
 
-def register(kind: type[Family]) -> type[Family]:
-    """Make a family known."""
-    FAMILIES[kind.name] = kind()
-    return kind
+def _shrunk_by(spread: Array) -> Array:
+    return np.exp(-np.clip(spread, -_MOST_SPREAD, _MOST_SPREAD))
 
 
-@register
 class Linear(Family):
     """Means of numbers: least squares without the noise of least squares.
 
@@ -166,43 +154,43 @@ class Linear(Family):
 
     name = "linear"
     reach = 1.8
+    typical = 0.82, 0.71 * TYPICAL_RESIDUAL**2, HUBER * TYPICAL_RESIDUAL  # normal errors, cut at Huber's threshold
 
-    def check(self, declaration: Declaration) -> None:
-        if declaration.target is None:
+    def __post_init__(self) -> None:
+        if self.declaration.target is None:
             raise refuse("target", f"to have declared bounds for the family {self.name}", None)
 
-    def effect_scale(self, declaration: Declaration) -> float:
-        half = self.units(declaration)[0]
-        return 0.1 if declaration.effect_scale is None else declaration.effect_scale / half
+    @property
+    def effect_scale(self) -> float:
+        declared = self.declaration.effect_scale
+        return 0.1 if declared is None else declared / self.units[0]
 
-    def target(self, declaration: Declaration, y: Array) -> Array:
-        half, middle = self.units(declaration)
-        return np.clip((y - middle) / half, -1.0, 1.0)
-
-    def units(self, declaration: Declaration) -> tuple[float, float]:
-        low, high = declaration.target or (-1.0, 1.0)
+    @property
+    def units(self) -> tuple[float, float]:
+        low, high = self.declaration.target or (-1.0, 1.0)
         return (high - low) / 2.0, (high + low) / 2.0
 
-    def bound(self, declaration: Declaration, at: At) -> float:
+    def target(self, y: Array) -> Array:
+        half, middle = self.units
+        return np.clip((y - middle) / half, -1.0, 1.0)
+
+    def bound(self, at: At) -> float:
         return at.scale * (at.cut * (1.0 + abs(at.tilt)) + abs(at.shift) + abs(at.tilt) * at.size)
 
-    def slope_bound(self, declaration: Declaration, at: At) -> float:
+    def slope_bound(self, at: At) -> float:
         return 1.0 + abs(at.tilt)
 
     def says(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Says:
         e = self.residual(y, score, exposure, spread, at)
-        size = np.abs(e)
-        cut = np.clip(e, -at.cut, at.cut)
+        size, cut = np.abs(e), np.clip(e, -at.cut, at.cut)
         psi = at.scale * (cut + at.shift - at.tilt * (np.abs(cut) - at.size))
         if at.last:
             slope = (size < at.cut) * (1.0 - at.tilt * np.sign(e))
         else:
             slope = np.minimum(1.0, at.cut / np.maximum(size, 1e-12))
-        stretch = np.exp(-np.clip(spread, -MOST_SPREAD, MOST_SPREAD))
-        return Says(psi[:, None], stretch, [np.sqrt(slope)[:, None]])
+        return Says(psi[:, None], _shrunk_by(spread), [np.sqrt(slope)[:, None]])
 
 
-@register
 class Robust(Linear):
     """Huber regression: the same psi cut at 1.345 scales, and nothing added back.
 
@@ -213,7 +201,6 @@ class Robust(Linear):
     reach = 1.6
 
 
-@register
 class Logistic(Family):
     """Two classes, targets 0 and 1: psi = y - p, p = expit(score), |psi| <= 1; max(p, 1 - p) where all scores are one.
 
@@ -224,18 +211,16 @@ class Logistic(Family):
     name = "logistic"
     start = "class"
     curve = "logit"
+    typical = 0.166, 0.166, 1.0  # scores of standard deviation 1.5
 
-    def target(self, declaration: Declaration, y: Array) -> Array:
-        return (y > 0.5).astype(np.float64)
-
-    def bound(self, declaration: Declaration, at: At) -> float:
+    def bound(self, at: At) -> float:
         if at.level is None:
             return 1.0
-        share = float(special.expit(at.level[0]))
+        share = float(special.expit(at.level))
         # Computed scores differ a little from the level; contributions that are longer than the bound are shortened.
         return max(share, 1.0 - share)
 
-    def slope_bound(self, declaration: Declaration, at: At) -> float:
+    def slope_bound(self, at: At) -> float:
         return 0.25
 
     def says(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Says:
@@ -247,7 +232,6 @@ class Logistic(Family):
         return Says(y[:, None] - p, np.ones(len(y)), [np.sqrt(np.minimum(slope, 0.25))])
 
 
-@register
 class Multinomial(Family):
     """Several classes 0, ..., C - 1: psi = E'(e_y - p), p the softmax of E times the scores.
 
@@ -261,26 +245,29 @@ class Multinomial(Family):
     name = "multinomial"
     start = "classes"
     curve = "classes"
+    typical = 0.66, 0.66, math.sqrt(2.0)  # the same scores; of all classes together, which have as many rows
 
-    def outputs(self, declaration: Declaration) -> int:
-        return (declaration.classes or 2) - 1
+    @property
+    def outputs(self) -> int:
+        return (self.declaration.classes or 2) - 1
 
-    def check(self, declaration: Declaration) -> None:
-        if declaration.classes is None or declaration.classes < 2:
-            raise refuse("classes", "to be declared, at least 2, for the family multinomial", declaration.classes)
+    @property
+    def contrasts(self) -> Array:
+        return helmert(self.outputs + 1)[1:] - helmert(self.outputs + 1)[0]
 
-    def contrasts(self, declaration: Declaration) -> Array:
-        basis = helmert(self.outputs(declaration) + 1)
-        return basis[1:] - basis[0]
+    def __post_init__(self) -> None:
+        classes = self.declaration.classes
+        if classes is None or classes < 2:
+            raise refuse("classes", "to be declared, at least 2, for the family multinomial", classes)
 
-    def target(self, declaration: Declaration, y: Array) -> Array:
-        return np.clip(np.rint(y), 0.0, (declaration.classes or 2) - 1.0)
+    def target(self, y: Array) -> Array:
+        return np.clip(np.rint(y), 0.0, self.outputs)
 
-    def bound(self, declaration: Declaration, at: At) -> float:
+    def bound(self, at: At) -> float:
         return math.sqrt(2.0)
 
-    def slope_bound(self, declaration: Declaration, at: At) -> float:
-        return 0.5 * (1.0 + cut_share(declaration))
+    def slope_bound(self, at: At) -> float:
+        return 0.5 * (1.0 + cut_share(self.declaration))
 
     def says(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Says:
         basis = helmert(score.shape[1] + 1)
@@ -302,51 +289,35 @@ def cut_share(declaration: Declaration) -> float:
     5.7 sqrt(k C P) 2^-20 of L^2 / 2; the square of what is cut off is far less. At least 2^-9, which costs nothing.
     """
     classes = declaration.classes or 2
-    numbers = (len(declaration.low) + 1) * classes
+    numbers = (declaration.columns + 1) * classes
     return max(2.0**-9, 6.5 * math.sqrt(declaration.most_records * classes * numbers) * 2.0**-20)
 
 
 @cache
 def helmert(classes: int) -> Array:
     """Helmert's basis of the vectors whose entries add up to 0: (classes, classes - 1), columns of length 1."""
-    found = np.zeros((classes, classes - 1))
-    for k in range(1, classes):
-        found[:k, k - 1], found[k, k - 1] = 1.0, -float(k)
-        found[:, k - 1] /= math.sqrt(k * (k + 1.0))
-    return found
+    return np.ascontiguousarray(linalg.helmert(classes).T)
+
+
+def _combined(parts: Sequence[Array], weights: Array) -> Array:
+    """Parts times weights, added one by one: a row's answer depends on that row alone."""
+    return reduce(np.add, [part * weight for part, weight in zip(parts, weights, strict=True) if weight])
 
 
 def _in_basis(shares: list[Array], basis: Array) -> Array:
-    """Shares of all classes times the basis, added class by class: a row's answer depends on that row alone."""
-    found = np.empty((len(shares[0]), basis.shape[1]), order="F")
-    for k in range(basis.shape[1]):
-        np.multiply(shares[0], basis[0, k], out=found[:, k])
-        for c in range(1, len(basis)):
-            if basis[c, k] != 0.0:
-                found[:, k] += shares[c] * basis[c, k]
-    return found
+    """Shares of all classes times the basis, column by column in memory."""
+    return np.array([_combined(shares, column) for column in basis.T]).T
 
 
 def class_shares(scores: Array, basis: Array) -> list[Array]:
-    """Probabilities of all classes, whose scores are basis times `scores`; added one by one."""
-    lifted = []
-    for row in basis:
-        one = scores[:, 0] * row[0]
-        for k in range(1, len(row)):
-            if row[k] != 0.0:
-                one = one + scores[:, k] * row[k]
-        lifted.append(one)
-    most = lifted[0]
-    for one in lifted[1:]:
-        most = np.maximum(most, one)
+    """Probabilities of all classes, whose scores are basis times `scores`."""
+    lifted = [_combined(list(scores.T), row) for row in basis]
+    most = reduce(np.maximum, lifted)
     lifted = [np.exp(one - most) for one in lifted]
-    total = lifted[0]
-    for one in lifted[1:]:
-        total = total + one
+    total = reduce(np.add, lifted)
     return [one / total for one in lifted]
 
 
-@register
 class Poisson(Family):
     """Counts with exposure: mean m = exposure exp(score), residual e = (y - m) / sd(m), sd^2 = m (1 + d m).
 
@@ -362,19 +333,21 @@ class Poisson(Family):
     start = "counts"
     curve = "log"
     reach = 2.5
+    typical = 0.85, 0.8, 1.65  # counts of mean 1, cut at 1.5 standard deviations
 
-    def check(self, declaration: Declaration) -> None:
-        if declaration.target is None or declaration.target[0] < 0.0:
-            raise refuse("target", f"to have declared bounds from 0 on for the family {self.name}", declaration.target)
+    def __post_init__(self) -> None:
+        target = self.declaration.target
+        if target is None or target[0] < 0.0:
+            raise refuse("target", f"to have declared bounds from 0 on for the family {self.name}", target)
 
-    def target(self, declaration: Declaration, y: Array) -> Array:
-        low, high = declaration.target or (0.0, math.inf)
+    def target(self, y: Array) -> Array:
+        low, high = self.declaration.target or (0.0, math.inf)
         return np.clip(np.rint(y), low, high)
 
-    def bound(self, declaration: Declaration, at: At) -> float:
+    def bound(self, at: At) -> float:
         return math.sqrt(at.typical) * (at.cut + at.factor * 0.25 / at.cut) * (1.0 + 2.0**-20)
 
-    def slope_bound(self, declaration: Declaration, at: At) -> float:
+    def slope_bound(self, at: At) -> float:
         return at.typical
 
     def residual(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Array:
@@ -393,31 +366,29 @@ class Poisson(Family):
         return np.interp(logs, places, cut), np.interp(logs, places, both)
 
     def says(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Says:
-        mean = self.mean(score, exposure, at)
+        mean, root = self.mean(score, exposure, at), math.sqrt(at.typical)
         cut, both = self.expected_cut(score, exposure, at)
         e = self.residual(y, score, exposure, spread, at)
-        root = math.sqrt(at.typical)
         psi = root * (np.clip(e, -at.cut, at.cut) + at.factor * cut)
         stretch = np.sqrt(mean / (1.0 + at.dispersion * mean)) / root
         return Says(psi[:, None], stretch, [root * np.sqrt(np.clip(both, LEAST_SLOPE, 1.0))[:, None]])
 
 
-@register
 class NegativeBinomial(Poisson):
     """Counts that vary more than a Poisson law: d is read off sizes of residuals, and a wrong d costs no validity."""
 
     name = "negative-binomial"
+    typical = 0.85 * 2.0 / 3.0, 0.8 * 2.0 / 3.0, 1.65 * math.sqrt(2.0 / 3.0)  # half again the variance
 
 
 @lru_cache(maxsize=64)
 def cut_counts(cut: float, largest: float, dispersion: float) -> tuple[Array, Array, Array]:
     """By the law of counts, at logarithms of means: E[e - clip(e)] and E[clip(e) e]."""
-    mean = np.geomspace(1e-3, largest, _GRID)[:, None]
+    mean = np.geomspace(1e-3, largest, 90)[:, None]
     deviation = np.sqrt(mean * (1.0 + dispersion * mean))
     # Sums over few enough counts: beyond the mean plus 12 deviations nothing is left, and large means are thinned out.
-    reach = np.arange(2048.0)[None]
     step = np.maximum(1.0, (mean + 12.0 * deviation + 30.0) / 2048.0)
-    counts = np.floor(reach * step)
+    counts = np.floor(np.arange(2048.0)[None] * step)
     if dispersion < 1e-6:
         logs = counts * np.log(mean) - mean - special.gammaln(counts + 1.0)
     else:
@@ -427,6 +398,5 @@ def cut_counts(cut: float, largest: float, dispersion: float) -> tuple[Array, Ar
     p = np.exp(logs)
     p /= p.sum(axis=1, keepdims=True)
     e = (counts - mean) / deviation
-    kept = np.clip(e, -cut, cut)
-    bound = 0.25 / cut
+    kept, bound = np.clip(e, -cut, cut), 0.25 / cut
     return np.log(mean[:, 0]), np.clip((p * (e - kept)).sum(axis=1), -bound, bound), (p * kept * e).sum(axis=1)

@@ -10,18 +10,16 @@ import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation
 from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import At, helmert
-from sordino.mechanisms.regression.matrices import power, shrunk
+from sordino.mechanisms.regression.noised import Tail, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import ModelRows
 from sordino.mechanisms.regression.statistics import Frame
 from sordino.mechanisms.regression.survival import FOLLOW, LEAST_FOLLOW, MOST_FOLLOW
-from sordino.mechanisms.regression.tails import Tail
-from sordino.noise.port import HAIR, Statistic
+from sordino.noise.port import HAIR, Statistic, factor
 
-Answer = Generator[Statistic, Array, tuple[Array, float]]
+Read = Generator[Statistic, Array, None]
 
 # Variance that a column's centre has before it is read, in encoded units: a third for a uniform law on its box.
 _CENTRE_VARIANCE = 0.3
@@ -47,157 +45,139 @@ class FirstAnswers:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.kind, self.declaration = plan, plan.kind, plan.declaration
         self.n, self.tuned = float(plan.records), plan.tuned
-        replaced = plan.relation is Relation.REPLACE_ONE
-        self.two, self.root = (2.0, math.sqrt(2.0)) if replaced else (1.0, 1.0)
+        self.two, self.root = (factor(shape, plan.relation) for shape in ("vector", "matrix"))
         self.outputs, self.columns = plan.outputs, plan.declaration.columns
         # How far an encoded row can be from a centre in its box.
-        reach = np.full(self.columns, 2.0)
-        for places in self.declaration.sets:
-            reach[places] = 1.0
-        self.reach = reach
-        self.scale = self.kind.effect_scale(self.declaration)
-        self.moved = (0.0, 0.0)
+        self.reach = np.ones(self.columns)
+        self.reach[self.declaration.numbers] = 2.0
+        self.first, self.reach_of_psi, self.share, self.moved = At(), self.kind.reach, 1.0, (0.0, 0.0)
 
     def noise(self, name: str) -> float:
         """The noise multiplier of a statistic."""
         return self.plan.multipliers[name] * HAIR
 
-    def ask(self, statistic: Statistic) -> Answer:
+    def ask(self, statistic: Statistic) -> Generator[Statistic, Array, tuple[Array, float]]:
         """The answer and the standard deviation of its noise, both for the mean over records."""
         answer = yield statistic
         deviation = self.noise(statistic.name) * statistic.sensitivity(self.plan.relation)
         return statistic.read(answer) / self.n, deviation / self.n
 
-    def tail(self, statistic: Statistic, most: float) -> Generator[Statistic, Array, Tail]:
+    def tail(self, statistic: of.Histogram) -> Generator[Statistic, Array, Tail]:
         """A histogram, read."""
         counts, noise = yield from self.ask(statistic)
-        return Tail(counts * self.n, most, noise * self.n, self.n)
+        return Tail(counts * self.n, statistic.most, noise * self.n, self.n)
 
-    def read_target(self) -> Generator[Statistic, Array, None]:
+    def read_target(self) -> Read:
         """The first point: intercepts that give the mean of the target."""
-        kind, declared = self.kind, self.declaration
-        self.first, self.reach_of_psi, self.share = At(), kind.reach, 1.0
-        if kind.start == "class":
+        start, declared = self.kind.start, self.declaration
+        if start == "class":
             mean, _ = yield from self.ask(of.TargetMean("target-mean", 1.0, 0.5, 0.5))
             share = float(np.clip(0.5 + 0.5 * mean[0], _LEAST_CLASS, 1.0 - _LEAST_CLASS))
-            self.middle = np.array([special.logit(share)])
-            self.reach_of_psi, self.share = (
-                1.0 / math.sqrt(max(share * (1.0 - share), 0.01)),
-                4.0 * share * (1.0 - share),
-            )
-            self.first = At(level=(float(self.middle[0]),))
-        elif kind.start == "classes":
-            classes = declared.classes or 2
-            counts, _ = yield from self.ask(of.ClassCounts("class-counts", 1.0, classes))
+            self.middle, slope = np.array([special.logit(share)]), share * (1.0 - share)
+            self.reach_of_psi, self.share = 1.0 / math.sqrt(max(slope, 0.01)), 4.0 * slope
+            self.first = At(level=float(self.middle[0]))
+        elif start == "classes":
+            counts, _ = yield from self.ask(of.ClassCounts("class-counts", 1.0, self.outputs + 1))
             shares = np.maximum(counts, _LEAST_CLASS)
             shares /= shares.sum()
-            basis = helmert(classes)
+            basis = helmert(len(shares))
             self.middle = basis.T @ np.log(shares)
             slope = float(np.mean(np.diag(basis.T @ (np.diag(shares) - np.outer(shares, shares)) @ basis)))
             self.reach_of_psi, self.share = 1.0 / math.sqrt(max(slope, 0.01)), min(1.0, 2.0 * slope)
-        elif kind.start == "number":
-            tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, 0.0, 1.0), 1.0)
+        elif start == "number":
+            tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, 1.0))
             cut, _ = tail.best(self.noise("target-mean") * self.two)
             mean, _ = yield from self.ask(of.TargetMean("target-mean", 1.0, 0.0, cut))
             self.middle = np.clip(cut * mean, -1.0, 1.0)
         else:
-            cut, longest = 1.0, 1.0 if declared.exposure is None else declared.exposure[1]
-            if kind.start == "counts":
-                top = (declared.target or (0.0, 1.0))[1]
-                tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, 0.0, top), top)
-                cut, _ = tail.best(self.noise("counts-and-exposure") * self.root * math.sqrt(2.0))
-                self.first = At(largest=2.0 * top, cut=_COUNT_CUT)
-            name = "counts-and-exposure"
-            both, noise = yield from self.ask(of.CountsAndExposure(name, math.sqrt(2.0), cut, longest))
-            count, exposure = cut * max(both[0], 0.5 * noise, 1e-3 / cut), longest * max(both[1], 1e-3)
-            self.middle = np.array([np.clip(math.log(count / exposure), -20.0, 20.0)])
-            if kind.start == "counts":
-                self.first = self.first._replace(typical=float(count))
-            else:
-                # A unit's mean of events over its rows, times its rows.
-                events = float(count) * declared.most_records
-                follow = float(np.clip(FOLLOW * events, LEAST_FOLLOW, MOST_FOLLOW))
-                self.first = At(follow=follow)
-                self.reach_of_psi, self.share = (1.0 + follow) / math.sqrt(max(events, 0.01)), min(1.0, events / follow)
+            yield from self.read_rate(1.0 if declared.exposure is None else declared.exposure[1])
 
-    def read_columns(self) -> Generator[Statistic, Array, None]:
+    def read_rate(self, longest: float) -> Read:
+        """The first point of counts and events: the logarithm of their rate."""
+        cut, name = 1.0, "counts-and-exposure"
+        if self.kind.start == "counts":
+            top = (self.declaration.target or (0.0, 1.0))[1]
+            tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, top))
+            cut, _ = tail.best(self.noise(name) * self.root * math.sqrt(2.0))
+            self.first = At(largest=2.0 * top, cut=_COUNT_CUT)
+        both, noise = yield from self.ask(of.CountsAndExposure(name, math.sqrt(2.0), cut, longest))
+        count, exposure = float(cut * max(both[0], 0.5 * noise, 1e-3 / cut)), longest * max(both[1], 1e-3)
+        self.middle = np.array([np.clip(math.log(count / exposure), -20.0, 20.0)])
+        if self.kind.start == "counts":
+            self.first = self.first._replace(typical=count)
+            return
+        # A unit's mean of events over its rows, times its rows.
+        events = count * self.declaration.most_records
+        follow = float(np.clip(FOLLOW * events, LEAST_FOLLOW, MOST_FOLLOW))
+        self.first, self.share = At(follow=follow), min(1.0, events / follow)
+        self.reach_of_psi = (1.0 + follow) / math.sqrt(max(events, 0.01))
+
+    def read_columns(self) -> Read:
         """Where rows are centred, and the matrix that whitens them."""
-        declared, columns, tuned = self.declaration, self.columns, self.tuned
+        declared, columns = self.declaration, self.columns
         shifted, noise = yield from self.ask(of.Centre.declared(declared, self.plan.relation))
-        low, high = np.full(columns, -1.0), np.ones(columns)
-        for places in declared.sets:
-            low[places] = 0.0
-        shrink = _CENTRE_VARIANCE / (_CENTRE_VARIANCE + noise**2)
-        middle = (low + high) / 2.0
-        centre = middle + shrink * (np.clip(declared.shifts + shifted, low, high) - middle)
+        low = np.where(np.array(declared.kinds) == "number", -1.0, 0.0)
+        shrink, middle = _CENTRE_VARIANCE / (_CENTRE_VARIANCE + noise**2), (low + 1.0) / 2.0
+        centre = middle + shrink * (np.clip(declared.shifts + shifted, low, 1.0) - middle)
         self.least_share = min(0.5, max(noise, 1.0 / self.n))
-        ones = np.ones(columns)
-        most = float(np.linalg.norm(self.reach**2))
-        tail = yield from self.tail(of.ColumnSizes("square-sizes", 1.0, centre, ones, 2, most), most)
+        most, ones = float(np.linalg.norm(self.reach**2)), np.ones(columns)
+        tail = yield from self.tail(of.ColumnSizes("square-sizes", 1.0, centre, ones, most, 2))
         cut, _ = tail.best(self.noise("squares") * self.root)
         squares, noise = yield from self.ask(of.Squares("squares", 1.0, centre, ones, cut))
         squares, noise = cut * squares, cut * noise
         mean = max(float(squares.mean()), noise, 1e-6)
         spread = max(float(np.mean((squares - mean) ** 2)) - noise**2, (_SQUARES_SPREAD * mean) ** 2)
-        squares = np.maximum(
-            mean + spread / (spread + noise**2) * (squares - mean), min(0.1 * mean, 0.5 * noise) + 1e-6
-        )
-        scales = np.sqrt(squares)
+        least = min(0.1 * mean, 0.5 * noise) + 1e-6
+        scales = np.sqrt(np.maximum(mean + spread / (spread + noise**2) * (squares - mean), least))
         most = float(np.linalg.norm(self.reach / scales))
-        tail = yield from self.tail(of.ColumnSizes("row-sizes", 1.0, centre, scales, 1, most), most)
+        tail = yield from self.tail(of.ColumnSizes("row-sizes", 1.0, centre, scales, most, 1))
         cut, _ = tail.best(self.noise("scatter") * self.root, square=True)
-        scatter, noise = yield from self.ask(of.Scatter("scatter", cut**2, cut, centre, scales))
+        scatter, noise = yield from self.ask(of.Scatter("scatter", cut**2, centre, scales))
         bordered = np.eye(columns + 1)
         bordered[1:, 1:] = scatter
-        inner = shrunk(bordered, noise, tuned.near, _SCATTER_FLOOR, np.eye(columns + 1)).matrix[1:, 1:]
+        inner = shrunk(bordered, noise, self.tuned.near, _SCATTER_FLOOR, np.eye(columns + 1))[0][1:, 1:]
         values, vectors = np.linalg.eigh(inner)
         whitening = (vectors / np.sqrt(np.maximum(values, 0.5 * noise + 1e-9))) @ vectors.T / scales[:, None]
-        if tuned.again:
-            centre, whitening = yield from self.whiten_again(centre, whitening)
         self.frame = Frame(centre, whitening)
+        if self.tuned.again:
+            yield from self.whiten_again()
 
-    def longest(self, whitening: Array) -> float:
-        """No whitened row of the box is longer."""
-        return math.sqrt(1.0 + float(np.linalg.norm(whitening, 2) ** 2 * np.sum(self.reach**2)))
+    def lengths(self, name: str) -> Generator[Statistic, Array, Tail]:
+        """The lengths of whitened rows, of which none in the box is longer than the last bin."""
+        norm = float(np.linalg.norm(self.frame.whitening, 2))
+        most = math.sqrt(1.0 + norm * norm * float(np.sum(self.reach**2)))
+        return (yield from self.tail(of.Lengths(name, 1.0, self.frame, most)))
 
-    def whiten_again(self, centre: Array, whitening: Array) -> Generator[Statistic, Array, tuple[Array, Array]]:
+    def whiten_again(self) -> Read:
         """Second moments of whitened rows: what is left of their mean and correlation is removed."""
-        size, frame = self.columns + 1, Frame(centre, whitening)
-        most = self.longest(whitening)
-        tail = yield from self.tail(of.Lengths("lengths 1", 1.0, frame, most), most)
+        size, (centre, whitening) = self.columns + 1, (self.frame.centre, self.frame.whitening)
+        tail = yield from self.lengths("lengths 1")
         # What is cut here is no bias of any estimate, only rows that are whitened a little less.
         least = 1.1 * math.sqrt(size)
         cut, _ = tail.best(self.noise("again") * self.root, square=True, weight=0.5, least=least)
-        moments, noise = yield from self.ask(of.Again("again", cut**2, frame, cut))
-        moments = shrunk(moments, noise, self.tuned.near, _AGAIN_FLOOR, np.eye(size)).matrix
+        moments, noise = yield from self.ask(of.Again("again", cut**2, self.frame))
+        moments = shrunk(moments, noise, self.tuned.near, _AGAIN_FLOOR, np.eye(size))[0]
         mean = moments[0, 1:] / moments[0, 0]
         inner = moments[1:, 1:] / moments[0, 0] - np.outer(mean, mean) + 1e-3 * np.eye(size - 1)
-        values = np.linalg.eigvalsh(inner)
-        inner = inner + max(0.0, 1e-3 - float(values[0])) * np.eye(size - 1)
-        low, high = centre - self.reach, centre + self.reach
-        moved_centre = np.clip(centre + mean @ np.linalg.pinv(whitening), low, high)
-        return moved_centre, whitening @ power(inner, -0.5)
+        inner = inner + max(0.0, 1e-3 - float(np.linalg.eigvalsh(inner)[0])) * np.eye(size - 1)
+        moved = np.clip(centre + mean @ np.linalg.pinv(whitening), centre - self.reach, centre + self.reach)
+        self.frame = Frame(moved, whitening @ power(inner, -0.5))
 
-    def read_lengths(self) -> Generator[Statistic, Array, None]:
+    def read_lengths(self) -> Read:
         """tau and far, with sampling, noise and the slopes' noise in mind."""
-        size, n, tuned = self.columns + 1, self.n, self.tuned
-        most = self.longest(self.frame.whitening)
-        tail = yield from self.tail(of.Lengths("lengths 2", 1.0, self.frame, most), most)
-        rounds = self.plan.rounds
+        size, n, tuned, rounds = self.columns + 1, self.n, self.tuned, self.plan.rounds
+        tail = yield from self.lengths("lengths 2")
         gradients = tuned.gradient + 0.5 * sum(gradient for gradient, _ in tuned.rounds)
         noise = self.noise(f"gradient {rounds}") * self.two * math.sqrt(tuned.gradient / gradients) * self.reach_of_psi
         of_slopes = self.noise(f"slopes {rounds}") * self.root
-        top = tail.beyond(_LONGEST_SHARE)
-        self.top = top
-
-        def far(tau: Array) -> Array:
-            return np.maximum(tau, np.minimum(top, _SLOPES_KNOWN * 0.8 * self.share * n / (of_slopes * tau)))
-
-        weights = of.weigh(tail.middles[None], tail.cuts[:, None], far(tail.cuts)[:, None])
+        self.top = tail.beyond(_LONGEST_SHARE)
+        # For each cut as tau, the length up to which slopes stay known.
+        far = np.minimum(self.top, _SLOPES_KNOWN * 0.8 * self.share * n / (of_slopes * tail.cuts))
+        far = np.maximum(tail.cuts, far)
+        weights = of.weigh(tail.middles[None], tail.cuts[:, None], far[:, None])
         mass = tail.inside * tail.middles**2 / (n * size)
         cost = (weights**2 @ mass / n + (noise * tail.cuts / n) ** 2) / np.maximum(weights @ mass, 1e-12) ** 2
-        least = min(_LEAST_TAU * math.sqrt(size), float(tail.cuts[-1]))
-        self.tau = float(tail.cuts[int(np.argmin(np.where(tail.cuts < least, np.inf, cost)))])
-        self.far = float(far(np.array(self.tau)))
+        place = tail.least(cost, min(_LEAST_TAU * math.sqrt(size), float(tail.cuts[-1])))
+        self.tau, self.far = float(tail.cuts[place]), float(far[place])
         reach = self.tau, self.far
         self.rows = ModelRows(self.kind.curve, self.declaration, self.frame, tail, reach, self.least_share)

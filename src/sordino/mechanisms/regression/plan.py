@@ -8,7 +8,6 @@ Shares of mu^2 follow from q = n mu / p, the budget for each coefficient, and ar
 No privacy depends on how they were chosen.
 """
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,8 +21,8 @@ from sordino.core.gaussian import composed, largest_mu, up
 from sordino.core.validate import COUNT, OPEN_UNIT, POSITIVE, instance_of, number, whole_number
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import Family, family_of
+from sordino.mechanisms.regression.noised import BINS
 from sordino.mechanisms.regression.statistics import Centre
-from sordino.mechanisms.regression.tails import BINS
 from sordino.noise.port import factor
 
 # Matrices of more coefficients than this take too long to draw from; a limit of time.
@@ -31,30 +30,22 @@ MOST_IN_MATRIX = 160
 
 
 class Tuned(NamedTuple):
-    """Shares of mu^2 before they are scaled to 1, and what goes with them.
-
-    Attributes:
-        centre, squares, scatter, again, start: of the columns and of the place of the target.
-        rounds: of gradients and slopes before the last point.
-        gradient, slopes, meat: at the last point.
-        histogram: of each histogram.
-        spread, cut_off: least squares' scale by row, and means of what is cut.
-        near: how far entries on and off the diagonal of a matrix are taken to lie from their prior mean, in units of
-            its diagonal, where noise hides it.
-    """
+    """Shares of mu^2 before they are scaled to 1, and what goes with them."""
 
     centre: float
     squares: float
     scatter: float
-    again: float
-    start: float
-    rounds: tuple[tuple[float, float], ...]
-    gradient: float
+    again: float  # second moments of whitened rows
+    start: float  # the place of the target
+    rounds: tuple[tuple[float, float], ...]  # gradients and slopes before the last point
+    gradient: float  # at the last point, as the next two
     slopes: float
     meat: float
-    histogram: float
-    spread: float
-    cut_off: float
+    histogram: float  # each of them
+    spread: float  # least squares' scale by row
+    cut_off: float  # means of what is cut
+    # How far entries on and off the diagonal of a matrix are taken to lie from their prior mean, in units of its
+    # diagonal, where noise hides it.
     near: tuple[float, float]
 
 
@@ -77,7 +68,7 @@ LEAST_BUDGET = 30.0
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class PlannedStatistic:
     """One Gaussian mechanism of a plan: the noise is `multiplier` times a sensitivity that is known when it is asked.
 
     The sensitivity follows from the shape and the bound on one unit's contribution, None if an earlier answer gives it.
@@ -88,6 +79,16 @@ class Mechanism:
     numbers: int
     multiplier: float
     bound: float | None
+
+
+class Share(NamedTuple):
+    """A statistic's share of mu^2, not yet scaled, and its public bound."""
+
+    name: str
+    shape: str
+    numbers: int
+    share: float
+    bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,11 @@ class Plan:
 
     @cached_property
     def kind(self) -> Family:
-        """The family itself."""
-        return family_of(self.family)
+        return family_of(self.family, self.declaration)
 
     @property
     def outputs(self) -> int:
-        """Scores of a row."""
-        return self.kind.outputs(self.declaration)
+        return self.kind.outputs
 
     @property
     def coefficients(self) -> int:
@@ -139,7 +138,6 @@ class Plan:
 
     @cached_property
     def tuned(self) -> Tuned:
-        """Shares before they are scaled."""
         if self.budget < POOR_BELOW:
             return POOR
         return RICH_NUMBERS if self.corrected else RICH
@@ -150,69 +148,62 @@ class Plan:
         return len(self.tuned.rounds) + 1
 
     @cached_property
-    def shares(self) -> tuple[tuple[str, str, int, float, float | None], ...]:
-        """Name, shape, numbers, share of mu^2 (not yet scaled) and public bound of every statistic, in order."""
-        tuned, kind, size = self.tuned, self.kind, self.coefficients
-        columns, matrix = self.declaration.columns, size * (size + 1) // 2
-        found: list[tuple[str, str, int, float, float | None]] = []
+    def shares(self) -> tuple[Share, ...]:
+        """The statistics in order."""
+        tuned, kind, size, columns = self.tuned, self.kind, self.coefficients, self.declaration.columns
+        numbers, counts = kind.start == "number", kind.start == "counts"
 
-        def histogram(name: str, times: float = 1.0) -> None:
-            found.append((name, "nonnegative", BINS, times * tuned.histogram, 1.0))
+        def histogram(name: str, share: float) -> Share:
+            return Share(name, "nonnegative", BINS, share, 1.0)
 
-        if kind.start in ("number", "counts"):
-            found.append(("target-sizes", "nonnegative", BINS, 0.5 * tuned.start, 1.0))
-        if kind.start in ("number", "class"):
-            share = tuned.start * (0.5 if kind.start == "number" else 1.0)
-            found.append(("target-mean", "vector", 1, share, 1.0))
+        def matrix(name: str, rows: int, share: float) -> Share:
+            return Share(name, "matrix", rows * (rows + 1) // 2, share)
+
+        found = [histogram("target-sizes", 0.5 * tuned.start)] if numbers or counts else []
+        if numbers or kind.start == "class":
+            found.append(Share("target-mean", "vector", 1, tuned.start * (0.5 if numbers else 1.0), 1.0))
         elif kind.start == "classes":
-            found.append(("class-counts", "nonnegative", self.declaration.classes or 2, tuned.start, 1.0))
+            found.append(Share("class-counts", "nonnegative", self.outputs + 1, tuned.start, 1.0))
         else:
-            found.append(("counts-and-exposure", "nonnegative", 2, tuned.start, math.sqrt(2.0)))
+            found.append(Share("counts-and-exposure", "nonnegative", 2, tuned.start, math.sqrt(2.0)))
         centre = Centre.declared(self.declaration, self.relation).bound
-        found.append(("centre", "centre", columns, tuned.centre, centre))
-        histogram("square-sizes")
-        found.append(("squares", "nonnegative", columns, tuned.squares, 1.0))
-        histogram("row-sizes")
-        found.append(("scatter", "matrix", columns * (columns + 1) // 2, tuned.scatter, None))
+        found += [
+            Share("centre", "centre", columns, tuned.centre, centre),
+            histogram("square-sizes", tuned.histogram),
+            Share("squares", "nonnegative", columns, tuned.squares, 1.0),
+            histogram("row-sizes", tuned.histogram),
+            matrix("scatter", columns, tuned.scatter),
+        ]
         if tuned.again:
-            histogram("lengths 1")
-            found.append(("again", "matrix", (columns + 1) * (columns + 2) // 2, tuned.again, None))
-        histogram("lengths 2", 2.0)
-        shares = [*tuned.rounds, (tuned.gradient, tuned.slopes)]
-        for place, (gradient, slopes) in enumerate(shares, 1):
-            last = place == len(shares)
-            if kind.start == "number" or self.family == "negative-binomial" or (last and self.family == "poisson"):
-                histogram(f"residuals {place}", 1.0 if kind.start == "number" else 2.0)
+            found += [histogram("lengths 1", tuned.histogram), matrix("again", columns + 1, tuned.again)]
+        found.append(histogram("lengths 2", 2.0 * tuned.histogram))
+        for place, (gradient, slopes) in enumerate([*tuned.rounds, (tuned.gradient, tuned.slopes)], 1):
+            last = place == self.rounds
+            if numbers or self.family == "negative-binomial" or (last and counts):
+                found.append(histogram(f"residuals {place}", (1.0 if numbers else 2.0) * tuned.histogram))
             if last and self.corrected:
-                found.append(("spread", "vector", size, tuned.spread, None))
-                histogram("spread-residuals", 2.0)
+                found.append(Share("spread", "vector", size, tuned.spread))
+                found.append(histogram("spread-residuals", 2.0 * tuned.histogram))
             if last and self.family == "linear":
-                found.append(("cut-off", "vector", 4, tuned.cut_off, math.sqrt(3.0)))
-            if last and kind.start == "counts":
-                found.append(("cut-counts", "vector", 2, tuned.cut_off, math.sqrt(2.0)))
-            found.append((f"gradient {place}", "vector", size, gradient, None))
-            found.append((f"slopes {place}", "matrix", matrix, slopes, None))
+                found.append(Share("cut-off", "vector", 4, tuned.cut_off, math.sqrt(3.0)))
+            if last and counts:
+                found.append(Share("cut-counts", "vector", 2, tuned.cut_off, math.sqrt(2.0)))
+            found += [Share(f"gradient {place}", "vector", size, gradient), matrix(f"slopes {place}", size, slopes)]
         if not kind.per_unit:
-            histogram("score-sizes")
-        found.append(("meat", "matrix", matrix, tuned.meat, None))
+            found.append(histogram("score-sizes", tuned.histogram))
+        return (*found, matrix("meat", size, tuned.meat))
+
+    @cached_property
+    def mechanisms(self) -> tuple[PlannedStatistic, ...]:
+        """Everything that is released, in order; shares add up to 1, and multipliers are a hair above theirs."""
+        total, found = math.fsum(one.share for one in self.shares), list[PlannedStatistic]()
+        for name, shape, numbers, share, bound in self.shares:
+            multiplier = up(1.0 / (self.mu * math.sqrt(share / total)) * (1.0 + 1e-12))
+            found.append(PlannedStatistic(name, shape, numbers, multiplier, bound))
         return tuple(found)
 
     @cached_property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
-        """Everything that is released, in order; shares add up to 1."""
-        total = math.fsum(share for _, _, _, share, _ in self.shares)
-        return tuple(
-            Mechanism(name, shape, numbers, self._multiplier(share / total), bound)
-            for name, shape, numbers, share, bound in self.shares
-        )
-
-    def _multiplier(self, share: float) -> float:
-        """The noise multiplier of a mechanism with this share of mu^2, a hair above what it has to be."""
-        return up(1.0 / (self.mu * math.sqrt(share)) * (1.0 + 1e-12))
-
-    @cached_property
     def multipliers(self) -> dict[str, float]:
-        """By name."""
         return {one.name: one.multiplier for one in self.mechanisms}
 
     @property
@@ -225,34 +216,16 @@ class Plan:
         """mu of everything together, rounded up: at most `mu`."""
         return composed([(up(1.0 / one.multiplier), 1) for one in self.mechanisms])
 
-    def sensitivity(self, mechanism: Mechanism, bound: float) -> float:
-        """How far one unit moves a statistic whose contributions are bounded."""
-        return bound * factor(mechanism.shape, self.relation)
-
-    @property
-    def key(self) -> str:
-        """A name of everything that the mechanism depends on: plans with one key are alike."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:24]
-
 
 def plan(family: str, declaration: Declaration, records: int, relation: Relation, epsilon: float, delta: float) -> Plan:
     """A plan from public numbers, whose mechanisms together are (epsilon, delta) private."""
-    instance_of("declaration", declaration, Declaration)
     instance_of("relation", relation, Relation)
-    family_of(family).check(declaration)
-    return Plan(
-        family,
-        declaration,
-        whole_number("records", records, COUNT),
-        relation,
-        number("epsilon", epsilon, POSITIVE),
-        number("delta", delta, OPEN_UNIT),
-    )
+    family_of(family, declaration)  # which refuses a declaration that lacks what the family needs
+    records, epsilon = whole_number("records", records, COUNT), number("epsilon", epsilon, POSITIVE)
+    return Plan(family, declaration, records, relation, epsilon, number("delta", delta, OPEN_UNIT))
 
 
-@lru_cache(maxsize=256)
-def _largest_mu(epsilon: float, delta: float) -> float:
-    return largest_mu(epsilon, delta)
+_largest_mu = lru_cache(maxsize=256)(largest_mu)
 
 
 class Expected(NamedTuple):
@@ -281,43 +254,20 @@ class Expected(NamedTuple):
     def refused(self) -> bool:
         """Whether the fit is refused before anything is spent.
 
-        That is where the budget for each coefficient is below `LEAST_BUDGET`, or where a column that uses all of its
-        range would be known to no better than half the prior's standard deviation.
+        The budget for each coefficient is below `LEAST_BUDGET`, or a column that uses all of its range would be known
+        to no better than half the prior's standard deviation.
         """
         well_spread = TYPICAL_SPREAD / _CORRELATED * math.sqrt(3.0)
         return bool(self.budget < LEAST_BUDGET or well_spread * np.median(self.together[1:]) > 0.5 * self.prior)
 
 
-# What a column of typical spread is: the standard deviation of a number over half its range, a share of ones, how far
-# correlated columns widen intervals, and the standard deviation of errors over half the target's range.
-TYPICAL_SPREAD, TYPICAL_SHARE, TYPICAL_RESIDUAL = 0.27, 0.15, 0.1
-_CORRELATED = 1.25
+# What a column of typical spread is: the standard deviation of a number over half its range, a share of ones, and how
+# far correlated columns widen intervals.
+TYPICAL_SPREAD, TYPICAL_SHARE, _CORRELATED = 0.27, 0.15, 1.25
 # Lengths up to which rows have weight 1, over the root of the number of coefficients.
 _TYPICAL_TAU = 1.15
 # Poor budgets leave slopes open, which widens intervals by about this over q.
 _OPEN = 10.0
-
-
-def _typical(made: Plan) -> tuple[float, float, float]:
-    """Slope, variance and bound of a typical row's psi.
-
-    Numbers: normal errors cut at Huber's threshold. Two classes: scores of standard deviation 1.5; several: the same,
-    with as many rows of every class. Counts: of mean 1, overdispersed ones with half again the variance, cut at 1.5
-    standard deviations. Events: half of all people have theirs.
-    """
-    start = made.kind.start
-    if start == "number":
-        scale = TYPICAL_RESIDUAL
-        return 0.82, 0.71 * scale**2, 1.345 * scale
-    if start == "class":
-        return 0.166, 0.166, 1.0
-    if start == "classes":
-        slope = 0.66 / (made.declaration.classes or 2)
-        return slope, slope, math.sqrt(2.0)
-    if start == "events":
-        return 0.5, 0.5, 3.5
-    information = 1.0 if made.family == "poisson" else 2.0 / 3.0
-    return 0.85 * information, 0.8 * information, 1.65 * math.sqrt(information)
 
 
 def expected(made: Plan) -> Expected:
@@ -333,23 +283,25 @@ def expected(made: Plan) -> Expected:
     for places in declaration.sets:
         share = TYPICAL_SHARE if len(places) == 1 else 1.0 / (len(places) + 1.0)
         spread[places] = math.sqrt(share * (1.0 - share))
-    slope, variance, bound = _typical(made)
+    slope, variance, bound = made.kind.typical
+    if made.kind.start == "classes":
+        slope, variance = slope / (made.outputs + 1), variance / (made.outputs + 1)
     gradients = tuned.gradient + (0.0 if made.corrected else 0.5 * sum(one for one, _ in tuned.rounds))
-    total = math.fsum(share for _, _, _, share, _ in made.shares)
-    tau = _TYPICAL_TAU * math.sqrt(1.0 + declaration.columns)
-    moved = tau * bound * factor("vector", made.relation)
+    total = math.fsum(one.share for one in made.shares)
+    moved = _TYPICAL_TAU * math.sqrt(1.0 + declaration.columns) * bound * factor("vector", made.relation)
     privacy = moved / (made.records * slope * made.mu * math.sqrt(gradients / total)) * (1.0 + _OPEN / made.budget)
     sampling = math.sqrt(variance / made.records) / slope
     # The intercept is at the middle of the declared ranges, away from where rows are.
     distance = math.sqrt(1.0 + float(np.sum((0.3 * _CORRELATED / spread[declaration.numbers]) ** 2)))
     width = np.concatenate([[distance], _CORRELATED / spread])
-    half, scale = made.kind.units(declaration)[0], made.kind.effect_scale(declaration)
+    half = made.kind.units[0]
     sides = [half * np.repeat(one * width, made.outputs) for one in (sampling, privacy)]
-    return Expected(sides[0], sides[1], half * scale, made.budget, math.hypot(sampling, privacy))
+    return Expected(sides[0], sides[1], half * made.kind.effect_scale, made.budget, math.hypot(sampling, privacy))
 
 
 def as_dict(made: Plan) -> dict[str, Any]:
     """The plan for a certificate: every mechanism with its multiplier, and what they add up to."""
+    keys = ("name", "shape", "numbers", "multiplier")
     return {
         "family": made.family,
         "records": made.records,
@@ -358,8 +310,5 @@ def as_dict(made: Plan) -> dict[str, Any]:
         "delta": made.delta,
         "mu": made.spent,
         "unit": made.declaration.counted,
-        "mechanisms": [
-            {"name": one.name, "shape": one.shape, "numbers": one.numbers, "multiplier": one.multiplier}
-            for one in made.mechanisms
-        ],
+        "mechanisms": [{key: getattr(one, key) for key in keys} for one in made.mechanisms],
     }

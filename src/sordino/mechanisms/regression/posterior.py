@@ -8,7 +8,7 @@ the plan and the released sums.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED
 from sordino.core.validate import OPEN_UNIT, number
-from sordino.mechanisms.regression.learn import Learned, settled, steps
-from sordino.mechanisms.regression.matrices import floored, power, roots_of_precisions
-from sordino.mechanisms.regression.matrices import inverse as inverse_of
+from sordino.mechanisms.regression.learn import Learned, settled
+from sordino.mechanisms.regression.noised import floored, inverse_of, power, roots_of_precisions
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
-from sordino.mechanisms.regression.release import Released
+from sordino.mechanisms.regression.release import Released, learned
 
 DRAWS = 2000
 # Chains run side by side, each with slopes of its own; fewer where matrices are large, a limit of time.
@@ -58,29 +57,17 @@ _QUARTILES_AND_ENDS, _FREE_ENDS = (0.025, 0.25, 0.75, 0.975), (0.05, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Draws of encoded coefficients, intercept first (outputs innermost), and shares of their variances.
-
-    Attributes:
-        plan: what was planned.
-        draws: (draws, coefficients) in encoded units; targets that are numbers in their own units.
-        weights: of the draws, adding up to 1.
-        parts: (3, coefficients, coefficients): what sampling, privacy and the prior give to the covariance.
-        scale: of errors of targets that are numbers, in their own units; 0 elsewhere.
-        scale_error: the relative error of that.
-        dispersion: of counts, as it was read; 0 elsewhere.
-        far: how far the last point was from the root of its equation, in posterior standard deviations.
-        trace: intermediate numbers for studies of the engine.
-    """
+    """Draws of encoded coefficients, intercept first (outputs innermost), and shares of their variances."""
 
     plan: Plan
-    draws: Array
-    weights: Array
-    parts: Array
-    scale: float = 0.0
-    scale_error: float = 0.0
-    dispersion: float = 0.0
-    far: float = 0.0
-    trace: dict[str, float] = field(default_factory=dict)
+    draws: Array  # (draws, coefficients) in encoded units; targets that are numbers in their own units
+    weights: Array  # of the draws, adding up to 1
+    parts: Array  # (3, coefficients, coefficients): what sampling, privacy and the prior give to the covariance
+    scale: float  # of errors of targets that are numbers, in their own units; 0 elsewhere
+    scale_error: float  # relative
+    dispersion: float  # of counts, as it was read; 0 elsewhere
+    far: float  # from the last point to the root of its equation, in posterior standard deviations
+    slopes_noise: float  # as a share of slopes
 
     @cached_property
     def shares(self) -> Array:
@@ -90,19 +77,13 @@ class Posterior:
 
     @cached_property
     def mean(self) -> Array:
-        """Of every coefficient."""
         return self.weights @ self.draws
 
     @cached_property
-    def covariance(self) -> Array:
-        """Of all coefficients."""
-        away = self.draws - self.mean
-        return (away * self.weights[:, None]).T @ away
-
-    @property
     def deviation(self) -> Array:
-        """Standard errors: the posterior's standard deviations."""
-        return np.sqrt(np.diag(self.covariance))
+        """Standard errors."""
+        away = self.draws - self.mean
+        return np.sqrt(np.diag((away * self.weights[:, None]).T @ away))
 
     @property
     def prior_dominated(self) -> NDArray[np.bool_]:
@@ -112,20 +93,19 @@ class Posterior:
     @property
     def cautions(self) -> tuple[str, ...]:
         """Sentences for the release: a fit that has not converged says so."""
-        found = []
-        if self.far > UNSETTLED:
-            found.append(
-                f"The fit had not converged: its last point was {self.far:.1f} standard errors from the solution. "
-                "Intervals are widened for it. Raise epsilon, or declare a larger effect scale."
-            )
-        return tuple(found)
+        if self.far <= UNSETTLED:
+            return ()
+        return (
+            f"The fit had not converged: its last point was {self.far:.1f} standard errors from the solution. "
+            "Intervals are widened for it. Raise epsilon, or declare a larger effect scale.",
+        )
 
     @property
     def withheld(self) -> str | None:
         """Why intervals are withheld, by public or released numbers alone; None where they may be reported."""
         if self.plan.budget < LEAST_BUDGET:
             return "the budget is too small for so many coefficients, and intervals would depend on the prior"
-        if self.trace["slopes_noise"] > OPEN_SLOPES:
+        if self.slopes_noise > OPEN_SLOPES:
             return "noise hides how columns vary together, and intervals would depend on a guess of it"
         return None
 
@@ -136,106 +116,82 @@ class Posterior:
 
     def in_table_units(self) -> tuple[Array, Array]:
         """Draws of the coefficients in the table's units, intercept first, and their weights."""
-        matrix, constant = self.plan.declaration.to_table(self.plan.outputs)
-        return self.draws @ matrix.T + constant, self.weights
+        return self.draws @ self.plan.declaration.to_table(self.plan.outputs).T, self.weights
 
 
 def posterior(plan: Plan, released: Released) -> Posterior:
     """The posterior of the encoded coefficients, read from a release."""
-    return posterior_of(plan, released.learned or followed(plan, released))
-
-
-def followed(plan: Plan, released: Released) -> Learned:
-    """What a run learned, from the plan and the finished release."""
-    run = steps(plan)
-    statistic = next(run)
-    while True:
-        try:
-            statistic = run.send(released.sums[statistic.name])
-        except StopIteration as done:
-            return done.value
-
-
-def posterior_of(plan: Plan, known: Learned) -> Posterior:
-    """The posterior of what was learned."""
+    known = released.learned or learned(plan, lambda _, one: released.sums[one.name])
     generator = np.random.default_rng([_SEED, plan.coefficients])
-    effects, k = known.effects, plan.outputs
-    size = len(known.at)
-    covariance = known.sampling + known.extra + known.noise * np.eye(size)
+    effects, last, size = known.effects, known.last, plan.coefficients
+    covariance = known.sampling + known.extra + last.noise * np.eye(size)
     inverse = inverse_of(covariance)
-    gradient = known.gradient + known.slopes @ known.away
-    middle, factors = settled(known.rows, effects, known.at, gradient, known.slopes, inverse)
+    middle, factors = settled(known.rows, effects, last, inverse)
     chains = int(np.clip(_MOST_ENTRIES // size**2, 20, _CHAINS))
-    noise = generator.standard_normal((chains, size, size))
-    noise = np.triu(noise) + np.swapaxes(np.triu(noise, 1), 1, 2)
-    slopes = floored(known.slopes + noise * np.sqrt(known.open), known.slopes, _FLOOR)
-    way, turned = known.rows.moved(known.at, middle)
+    noise = np.triu(generator.standard_normal((chains, size, size)))
+    noise = noise + np.swapaxes(np.triu(noise, 1), 1, 2)
+    slopes = floored(last.slopes + noise * np.sqrt(last.open), last.slopes, _FLOOR)
+    way, turned = known.rows.moved(last.at, middle)
     # The mean gradient at m, for slopes S at the point: g + S (away - way); and its slope there: S turned.
-    gradients = known.gradient + (slopes @ (known.away - way))
-    turned_slopes = slopes @ turned
-    draws = _gibbs(effects, turned_slopes, gradients, inverse, middle, factors, generator).reshape(-1, size)
-    own = known.slopes @ turned
-    precision = effects.precision(factors)
+    gradients = last.gradient + (slopes @ (last.away - way))
+    draws = _gibbs(effects, slopes @ turned, gradients, inverse, middle, factors, generator).reshape(-1, size)
+    own, precision = last.slopes @ turned, effects.precision(factors)
     total = inverse_of(own.T @ inverse @ own + precision)
     # The same without a prior, at the slopes that were read.
     covariance_free = inverse_of(own.T @ inverse @ own)
-    free = middle + covariance_free @ own.T @ inverse @ (known.gradient + known.slopes @ (known.away - way))
+    free = middle + covariance_free @ own.T @ inverse @ (last.gradient + last.slopes @ (last.away - way))
     free = free + generator.standard_normal(draws.shape) @ power(covariance_free, 0.5)
-    half, place = plan.kind.units(plan.declaration)
-    contrasts = np.kron(np.eye(1 + len(effects.whitening)), plan.kind.contrasts(plan.declaration))
-    encode = contrasts @ known.to_encoded
-    encoded, unbounded, far, bent = _encoded(plan, known, draws, total, encode, generator)
-    without, _, _, _ = _encoded(plan, known, free, covariance_free, encode, generator)
+    half, place = plan.kind.units
+    encode = np.kron(np.eye(1 + plan.declaration.columns), plan.kind.contrasts) @ known.to_encoded
+    encoded, unbounded, far = _encoded(plan, known, draws, total, encode, generator)
+    without, _, _ = _encoded(plan, known, free, covariance_free, encode, generator)
     gain = total @ own.T @ inverse
     parts = (gain @ known.sampling @ gain.T, gain @ (covariance - known.sampling) @ gain.T, total @ precision @ total)
     # A coefficient is a sum over the gradient in one direction. Where noise hides the slope along it, or the mean of
     # the target hardly moves with it, its interval depends on what slopes are drawn to: its privacy counts as prior.
-    along = encode @ inverse_of(known.slopes)
+    along = encode @ inverse_of(last.slopes)
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
-    hidden = known.slopes_noise / np.einsum("ij,jk,ik->i", along, known.slopes, along) > HIDDEN
+    hidden = last.slopes_noise / np.einsum("ij,jk,ik->i", along, last.slopes, along) > HIDDEN
     hidden |= unbounded
     sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
     prior = prior + np.where(np.outer(hidden, hidden), privacy, 0.0)
     privacy = np.where(np.outer(~hidden, ~hidden), privacy, 0.0)
     told = np.diag(prior) < PRIOR_DOMINATED * np.diag(sampling + privacy + prior)
     encoded[:, told] = _widened(encoded[:, told], without[:, told])
-    encoded[:, :k] += place
+    encoded[:, : plan.outputs] += place
     # Parts of the covariance at the read slopes and likely factors; draws of these add to each in proportion.
     wider = encoded.std(axis=0) / np.sqrt(np.diag(sampling + privacy + prior))
-    parts = np.array([sampling, privacy, prior]) * np.outer(wider, wider)
-    trace = known.trace | {"unsettled": far, "bent": bent}
     return Posterior(
         plan,
         encoded,
         np.full(len(encoded), 1.0 / len(encoded)),
-        parts,
+        np.array([sampling, privacy, prior]) * np.outer(wider, wider),
         half * known.scale,
         known.scale_error,
         known.dispersion,
         far,
-        trace,
+        last.slopes_noise / max(float(np.mean(np.diag(last.slopes))), 1e-300),
     )
 
 
 def _encoded(
     plan: Plan, known: Learned, draws: Array, total: Array, encode: Array, generator: np.random.Generator
-) -> tuple[Array, NDArray[np.bool_], float, float]:
-    """Draws in encoded units, spread by what the last step leaves open; with `_stretch`'s answer and what was added."""
+) -> tuple[Array, NDArray[np.bool_], float]:
+    """Draws in encoded units, spread by what the last step leaves open; `_stretch`'s answer; and how far it went."""
     centre = draws.mean(axis=0)
-    step = centre - known.at
-    bent = min(0.5, 0.5 * _BEND_LAST * known.bend * float(np.linalg.norm(step)))
+    step = centre - known.last.at
+    length = known.bend * float(np.linalg.norm(step))
     far = math.sqrt(max(float(step @ inverse_of(np.atleast_2d(np.cov(draws.T))) @ step), 0.0) / len(step))
     # A last point that is far from the solution has slopes of another place: draws are spread by as much. Not where
     # slopes hardly change on the way, nor where the last point alone corrects for what is cut and so moves on purpose.
-    if plan.corrected or known.bend * float(np.linalg.norm(step)) < _STRAIGHT:
+    if plan.corrected or length < _STRAIGHT:
         far = min(far, UNSETTLED)
     found = centre + max(1.0, far / UNSETTLED) * (draws - centre)
-    found = found + generator.standard_normal((len(found), 1)) * bent * step
+    found = found + generator.standard_normal((len(found), 1)) * min(0.5, 0.5 * _BEND_LAST * length) * step
     if known.moved[1]:
         found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
-    half, _ = plan.kind.units(plan.declaration)
-    encoded = half * (found @ encode.T)
-    return encoded, _stretch(known.rows, centre, total, encode, encoded), far, bent
+    encoded = plan.kind.units[0] * (found @ encode.T)
+    return encoded, _stretch(known.rows, centre, total, encode, encoded), far
 
 
 def _widened(draws: Array, free: Array) -> Array:
@@ -255,7 +211,7 @@ def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Ar
     explains it is further away than a straight line says. No draw comes nearer than it was.
     """
     unbounded = np.zeros(len(encode), np.bool_)
-    if not rows.bends:
+    if not rows.curve:
         return unbounded
     along = encode @ total
     deviations = np.sqrt(np.einsum("ij,ij->i", along, encode))

@@ -16,9 +16,8 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import class_shares, helmert
-from sordino.mechanisms.regression.matrices import power
+from sordino.mechanisms.regression.noised import Tail, power
 from sordino.mechanisms.regression.statistics import Frame, weigh
-from sordino.mechanisms.regression.tails import Tail
 
 DEGREES = 1.0
 # Half of a Cauchy law of this scale lies within .67 prior standard deviations, as half of a normal law does.
@@ -37,15 +36,15 @@ class Effects:
         self.variance = (SCALE * scale) ** 2 / (2.0 if self.outputs > 1 else 1.0)
         self.intercept = 1.0 / (INTERCEPT * scale) ** 2
 
-    def encoded(self, t: Array) -> Array:
-        """Encoded slopes, (..., columns, outputs)."""
+    def squares(self, t: Array) -> Array:
+        """Squared encoded slopes, all outputs of a column together: (..., columns)."""
         slopes = t[..., self.outputs :].reshape(*t.shape[:-1], -1, self.outputs)
-        return self.whitening @ slopes
+        return np.sum((self.whitening @ slopes) ** 2, axis=-1)
 
     def precision(self, factors: Array) -> Array:
         """The precision of all coefficients where columns have these factors, (..., columns)."""
         k, columns = self.outputs, len(self.whitening)
-        inner = np.swapaxes(self.whitening, 0, 1) @ (self.whitening / (self.variance * factors)[..., None])
+        inner = self.whitening.T @ (self.whitening / (self.variance * factors)[..., None])
         found = np.zeros((*inner.shape[:-2], (1 + columns) * k, (1 + columns) * k))
         found[..., range(k), range(k)] = self.intercept
         for output in range(k):
@@ -54,8 +53,7 @@ class Effects:
 
     def likely_factors(self, t: Array, covariance: Array) -> Array:
         """The inverse of each factor's posterior mean precision, given the mean and covariance of coefficients."""
-        k = self.outputs
-        squares = np.sum(self.encoded(t) ** 2, axis=-1)
+        k, squares = self.outputs, self.squares(t)
         for output in range(k):
             own = covariance[k + output :: k, k + output :: k]
             squares = squares + np.einsum("ij,jk,ik->i", self.whitening, own, self.whitening)
@@ -63,7 +61,7 @@ class Effects:
 
     def drawn_factors(self, t: Array, generator: np.random.Generator) -> Array:
         """Factors given coefficients, (..., columns)."""
-        squares = np.sum(self.encoded(t) ** 2, axis=-1) / self.variance
+        squares = self.squares(t) / self.variance
         return 0.5 * (DEGREES + squares) / generator.standard_gamma(0.5 * (DEGREES + self.outputs), squares.shape)
 
 
@@ -77,11 +75,11 @@ _RIDGE = 1e-3
 
 
 class ModelRows:
-    """Rows z with their weights; `bends` is a family's curve: "", "logit", "classes" or "log"."""
+    """Rows z with their weights; `curve` is a family's: "", "logit", "classes" or "log"."""
 
     def __init__(
         self,
-        bends: str,
+        curve: str,
         declaration: Declaration,
         frame: Frame,
         lengths: Tail,
@@ -94,16 +92,12 @@ class ModelRows:
         z = generator.standard_normal((half, columns))
         z = np.concatenate([z, -z])
         z = z @ power(z.T @ z / len(z), -0.5)
-        drawn = np.interp(
-            (generator.permutation(half) + 0.5) / half * lengths.inside.sum(),
-            np.cumsum(lengths.inside) - 0.5 * lengths.inside,
-            lengths.middles,
-        )
+        inside, shares = lengths.inside, (generator.permutation(half) + 0.5) / half
+        drawn = np.interp(shares * inside.sum(), np.cumsum(inside) - 0.5 * inside, lengths.middles)
         wanted = np.sqrt(np.maximum(np.tile(drawn, 2) ** 2 - 1.0, 0.1))
         z = z * (wanted / np.linalg.norm(z, axis=1))[:, None]
         x = frame.centre + z @ np.linalg.pinv(frame.whitening, rcond=1e-6)
-        numbers = declaration.numbers
-        x[:, numbers] = np.clip(x[:, numbers], -1.0, 1.0)
+        x[:, declaration.numbers] = np.clip(x[:, declaration.numbers], -1.0, 1.0)
         for places in declaration.sets:
             shares = np.clip(frame.centre[places], least, 1.0)
             shares = shares / max(1.0, float(shares.sum()) + least)
@@ -113,59 +107,60 @@ class ModelRows:
             x[:, places] = 0.0
             for place, first, stop in zip(places, [0, *ends[:-1]], ends, strict=True):
                 x[order[first : max(stop, first + 1)], place] = 1.0
-        self.bends = bends
+        self.curve = curve
         self.z = np.column_stack([np.ones(len(x)), (x - frame.centre) @ frame.whitening])
         self.weights = weigh(np.linalg.norm(self.z, axis=1), *reach) / len(x)
 
-    def gradient(self, t: Array) -> Array:
-        """The mean of w z times the mean of the target at coefficients t, up to a constant."""
-        scores, weighed = self._scores(t), self.z * self.weights[:, None]
-        return (weighed.T @ self._means(scores)).ravel()
+    def _scores(self, t: Array) -> Array:
+        return np.clip(self.z @ t.reshape(self.z.shape[1], -1), -_LARGEST, _LARGEST)
 
     def _means(self, scores: Array) -> Array:
         """Of targets with these scores, (rows, outputs)."""
-        if self.bends == "classes":
+        if self.curve == "classes":
             basis = helmert(scores.shape[1] + 1)
             return np.column_stack(class_shares(scores, basis)) @ basis
-        return scores if not self.bends else np.exp(scores) if self.bends == "log" else special.expit(scores)
+        return {"": np.asarray, "log": np.exp, "logit": special.expit}[self.curve](scores)
+
+    def _variances(self, scores: Array) -> Array:
+        """How means move with scores, (rows, outputs, outputs)."""
+        means = self._means(scores)
+        if self.curve == "classes":
+            basis = helmert(scores.shape[1] + 1)
+            squares = np.einsum("rc,ca,cb->rab", np.column_stack(class_shares(scores, basis)), basis, basis)
+            return squares - means[:, :, None] * means[:, None, :]
+        return {"": np.ones_like(means), "log": means, "logit": means * (1.0 - means)}[self.curve][:, :, None]
+
+    def gradient(self, t: Array) -> Array:
+        """The mean of w z times the mean of the target at coefficients t, up to a constant."""
+        return ((self.z * self.weights[:, None]).T @ self._means(self._scores(t))).ravel()
+
+    def slopes(self, t: Array) -> Array:
+        """Its derivative."""
+        inner = self._variances(self._scores(t))
+        size, k = self.z.shape[1], inner.shape[1]
+        found = np.empty((size, k, size, k))
+        for a, b in np.ndindex(k, k):
+            found[:, a, :, b] = (self.z * (self.weights * inner[:, a, b])[:, None]).T @ self.z
+        found = found.reshape(t.size, t.size)
+        return found + _RIDGE * float(np.mean(np.diag(found))) * np.eye(t.size)
 
     def bent(self, t: Array, direction: Array, places: Array) -> Array:
         """How far the mean gradient moves along a direction from t, over its slope at t, at some distances."""
         k = len(t) // self.z.shape[1]
         scores, along = self._scores(t), self.z @ direction.reshape(-1, k)
-        moved = np.clip(scores[:, None] + places[:, None] * along[:, None], -_LARGEST, _LARGEST)
-        found = np.einsum("r,rk,rpk->p", self.weights, along, self._means(moved.reshape(-1, k)).reshape(moved.shape))
-        at, steps = int(np.argmin(np.abs(places))), places[[0, -1]] * 1e-3
-        near = np.clip(scores[:, None] + steps[:, None] * along[:, None], -_LARGEST, _LARGEST)
-        ends = np.einsum("r,rk,rpk->p", self.weights, along, self._means(near.reshape(-1, k)).reshape(near.shape))
-        slope = max(float((ends[1] - ends[0]) / (steps[1] - steps[0])), 1e-300)
-        return (found - found[at]) / slope
 
-    def slopes(self, t: Array) -> Array:
-        """Its derivative."""
-        scores = self._scores(t)
-        if self.bends == "classes":
-            basis = helmert(scores.shape[1] + 1)
-            p = np.column_stack(class_shares(scores, basis))
-            means, k = p @ basis, scores.shape[1]
-            inner = np.einsum("rc,ca,cb->rab", p, basis, basis) - means[:, :, None] * means[:, None, :]
-            found = np.empty((self.z.shape[1], k, self.z.shape[1], k))
-            for a in range(k):
-                for b in range(k):
-                    found[:, a, :, b] = (self.z * (self.weights * inner[:, a, b])[:, None]).T @ self.z
-            found = found.reshape(t.size, t.size)
-        else:
-            p = np.exp(scores) if self.bends == "log" else special.expit(scores)
-            v = np.ones_like(scores) if not self.bends else p if self.bends == "log" else p * (1.0 - p)
-            found = (self.z * (self.weights * v[:, 0])[:, None]).T @ self.z
-        return found + _RIDGE * float(np.mean(np.diag(found))) * np.eye(t.size)
+        def reached(far: Array) -> Array:
+            there = np.clip(scores[:, None] + far[:, None] * along[:, None], -_LARGEST, _LARGEST)
+            means = self._means(there.reshape(-1, k)).reshape(there.shape)
+            return np.einsum("r,rk,rpk->p", self.weights, along, means)
 
-    def _scores(self, t: Array) -> Array:
-        return np.clip(self.z @ t.reshape(self.z.shape[1], -1), -_LARGEST, _LARGEST)
+        found, steps = reached(places), places[[0, -1]] * 1e-3
+        slope = max(float(np.diff(reached(steps))[0] / (steps[1] - steps[0])), 1e-300)
+        return (found - found[int(np.argmin(np.abs(places)))]) / slope
 
     def moved(self, a: Array, b: Array) -> tuple[Array, Array]:
         """How far a mean gradient moves from a to b, over its slope at a; and its slope at b, over the same."""
-        if not self.bends:
+        if not self.curve:
             return b - a, np.eye(len(a))
         slopes = self.slopes(a)
         way = np.linalg.solve(slopes, self.gradient(b) - self.gradient(a))

@@ -7,10 +7,10 @@ person. Survey weights between 0 and 1 multiply masses: contributions then lie b
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import refuse
@@ -42,22 +42,22 @@ class UnitRows:
     ) -> None:
         check_size(X)
         self.declaration = declaration
-        self.masses: Array | None = weights if unit is None else None
+        self.masses, self.units = weights, len(X)
         self.starts: NDArray[np.intp] | None = None
+        self.unit_of_row: NDArray[np.intp] | None = None
         if unit is not None:
             order = np.argsort(unit, kind="stable")
             _, starts, counts = np.unique(np.asarray(unit)[order], return_index=True, return_counts=True)
             most = declaration.most_records
             order = order[np.arange(len(order)) - np.repeat(starts, counts) < most]
             counts = np.minimum(counts, most)
-            self.masses, self.starts = np.repeat(1.0 / counts, counts), np.cumsum(counts) - counts
+            self.units, self.starts = len(counts), np.cumsum(counts) - counts
+            self.unit_of_row = np.repeat(np.arange(len(counts)), counts)
+            self.masses = np.repeat(1.0 / counts, counts)
             X, y = X[order], y[order]
             exposure = None if exposure is None else exposure[order]
             if weights is not None:
                 self.masses = self.masses * weights[order]
-        self.units = len(X) if self.starts is None else len(self.starts)
-        starts = self.starts
-        self.unit_of_row = None if starts is None else np.searchsorted(starts, np.arange(len(X)), side="right") - 1
         self.x, self.y = X if encoded else declaration.encoded(X), y
         self.exposure = np.ones(len(X)) if exposure is None else exposure
 
@@ -71,19 +71,15 @@ class UnitRows:
         return [self.x.T, *(each[None] for each in (self.y, *more) if each is not None)]
 
     def mass(self, part: slice) -> Array:
-        """The masses of some rows."""
         return np.ones(len(self.y[part])) if self.masses is None else self.masses[part]
 
     def shares(self, sizes: Array, most: float) -> Array:
         """For every row the share of its size that brings the sum over its unit's rows to at most `most`."""
-        if self.starts is None or not len(sizes):
-            return most / np.maximum(sizes, most)
-        sums = np.add.reduceat(sizes, self.starts)
-        counts = np.diff(np.append(self.starts, len(sizes)))
-        return np.repeat(most / np.maximum(sums, most), counts)
+        shares = most / np.maximum(self.per_unit(sizes), most)
+        return shares if self.unit_of_row is None else shares[self.unit_of_row]
 
-    def per_unit(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Sums over the rows of each unit, of whole numbers."""
+    def per_unit(self, values: Array) -> Array:
+        """Sums over the rows of each unit."""
         if self.starts is None or not len(values):
             return values
         return np.add.reduceat(values, self.starts, axis=0)
@@ -96,11 +92,11 @@ class Given:
     A weight between 0 and 1 says how much a row counts; None: every row counts as 1.
     """
 
-    X: Any
-    y: Any
-    exposure: Any = None
-    unit: Any = None
-    weight: Any = None
+    X: ArrayLike
+    y: ArrayLike
+    exposure: ArrayLike | None = None
+    unit: ArrayLike | None = None
+    weight: ArrayLike | None = None
 
 
 def unit_rows(family: str, declaration: Declaration, given: Given, most: int = MOST_ROWS) -> Iterator[UnitRows]:
@@ -117,20 +113,23 @@ def unit_rows(family: str, declaration: Declaration, given: Given, most: int = M
         raise refuse(
             "unit", "to be given exactly where the declaration says that rows belong to units", given.unit is None
         )
-    X = np.asarray(features, np.float64)
-    y = family_of(family).target(declaration, np.asarray(target, np.float64))
-    exposure = _exposure(declaration, given.exposure, len(y))
+    X, size = np.asarray(features, np.float64), len(target)
+    y = family_of(family, declaration).target(np.asarray(target, np.float64))
+    exposure = (
+        None if declaration.exposure is None else _clipped("exposure", given.exposure, declaration.exposure, size)
+    )
     unit = None if given.unit is None else np.asarray(given.unit)
-    weight = _weights(given.weight, len(y))
-    if len(y) <= most:
+    # Bounds on contributions depend on weights between 0 and 1, whatever is given.
+    weight = _clipped("weight", given.weight, (0.0, 1.0), size)
+    if size <= most:
         yield UnitRows(declaration, X, y, exposure, unit, weight, encoded=known)
         return
-    for rows in _parts(len(y), unit, most):
-        own = (None if each is None else each[rows] for each in (unit, weight))
-        yield UnitRows(declaration, X[rows], y[rows], exposure[rows], *own, encoded=known)
+    for rows in _parts(size, unit, most):
+        own = (None if each is None else each[rows] for each in (exposure, unit, weight))
+        yield UnitRows(declaration, X[rows], y[rows], *own, encoded=known)
 
 
-def _parts(size: int, unit: NDArray[Any] | None, most: int) -> Iterator[Any]:
+def _parts(size: int, unit: NDArray[np.generic] | None, most: int) -> Iterator[slice | NDArray[np.intp]]:
     if unit is None:
         yield from (slice(first, first + most) for first in range(0, size, most))
         return
@@ -145,24 +144,13 @@ def _parts(size: int, unit: NDArray[Any] | None, most: int) -> Iterator[Any]:
         first = stop
 
 
-def _exposure(declaration: Declaration, exposure: Any, size: int) -> Array:
-    bounds = declaration.exposure
-    if exposure is None or bounds is None:
-        return np.ones(size)
-    given = np.asarray(exposure, np.float64)
-    if given.shape != (size,) or not np.isfinite(given).all():
-        raise refuse("exposure", f"to be one finite number for each of the {size} rows", "others")
-    return np.clip(given, *bounds)
-
-
-def _weights(weight: Any, size: int) -> Array | None:
-    """Weights between 0 and 1, whatever is given: bounds on contributions depend on that."""
-    if weight is None:
+def _clipped(name: str, values: ArrayLike | None, bounds: tuple[float, float], size: int) -> Array | None:
+    if values is None:
         return None
-    given = np.asarray(weight, np.float64)
+    given = np.asarray(values, np.float64)
     if given.shape != (size,) or not np.isfinite(given).all():
-        raise refuse("weight", f"to be one finite number for each of the {size} rows", "others")
-    return np.clip(given, 0.0, 1.0)
+        raise refuse(name, f"to be one finite number for each of the {size} rows", "others")
+    return np.clip(given, *bounds)
 
 
 class InMemory:

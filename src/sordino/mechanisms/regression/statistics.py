@@ -1,4 +1,4 @@
-"""Every statistic that a fit releases: what rows add to it, in whole numbers, and how far one unit moves it.
+"""Every statistic of columns and targets: what rows add to it, in whole numbers, and how far one unit moves it.
 
 `noise.port.Statistic` says how far one unit moves a sum of each shape, and proves it; *centre*: see `Centre`.
 
@@ -13,6 +13,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -23,19 +24,10 @@ from sordino.core.bound import Relation
 from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
+from sordino.mechanisms.regression.noised import BINS, EDGES
 from sordino.mechanisms.regression.rows import UnitRows
-from sordino.mechanisms.regression.tails import BINS, EDGES
-from sordino.noise.integer_sums import (
-    DIGITS,
-    Centred,
-    Contributions,
-    Grams,
-    Nonnegative,
-    Sums,
-    Tallies,
-    Vectors,
-    digits,
-)
+from sordino.noise import integer_sums as exact
+from sordino.noise.integer_sums import DIGITS, Contributions, Nonnegative
 from sordino.noise.port import FINE, Statistic
 from sordino.noise.whole_rows import INSIDE, ExactWeights, own_directions
 
@@ -48,11 +40,6 @@ _CUT = 2.0**-14
 def exponent_of(bound: float) -> int:
     """The exponent of the power of two above a bound."""
     return math.frexp(bound)[1]
-
-
-def whole(values: Array) -> Sums:
-    """Numbers of size at most 1, or a little more, as whole numbers of 2^-FINE."""
-    return np.trunc(np.ldexp(values, FINE)).astype(np.int64)
 
 
 def shorten(values: Array, bound: float) -> Array:
@@ -88,31 +75,31 @@ class Whitened:
             own = self.directions[part]
             self.lengths[part] = own_directions(rows.x[part], frame.centre, weights, out=own)
 
-    def scores(self, theta: Array, part: slice) -> Array:
+    def scores(self, theta: Array) -> Array:
         """z'theta for every output; the same to the last bit wherever a row stands."""
-        longest = float(np.sqrt(np.sum(theta * theta, axis=0)).max())
-        unit = math.frexp(longest)[1] - 32
+        unit = exponent_of(float(np.sqrt(np.sum(theta * theta, axis=0)).max())) - 32
         cut = np.trunc(np.ldexp(theta, -unit))
-        return (self.directions[part] @ cut) * math.ldexp(1.0, unit - DIGITS) * self.lengths[part, None]
+        scaled = np.concatenate([self.directions[part] @ cut for part in self.rows.blocks()])
+        return scaled * math.ldexp(1.0, unit - DIGITS) * self.lengths[:, None]
 
 
-def masses(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Tallies:
+def _whole(values: Array) -> exact.Sums:
+    """Numbers of size at most 1, or a little more, as whole numbers of 2^-FINE."""
+    return np.trunc(np.ldexp(values, FINE)).astype(np.int64)
+
+
+def tallies(rows: UnitRows, places: NDArray[np.intp], bins: int) -> exact.Tallies:
     """Masses by place."""
-    return Tallies(len(rows.y), rows.unit_of_row, places, lambda part: whole(rows.mass(part)), bins)
+    return exact.Tallies(len(rows.y), rows.unit_of_row, places, lambda part: _whole(rows.mass(part)), bins)
 
 
-def weighted(rows: UnitRows, values: Array) -> Callable[[slice], Sums]:
-    """Masses times vectors that are at most about 1 long, in whole numbers."""
-    return lambda part: whole(values[part] * rows.mass(part)[:, None])
-
-
-def grams(rows: UnitRows, values: Array, exponent: int) -> Grams:
-    """v v' times masses, in units of 2^(2 exponent - 40)."""
-    return Grams(
-        len(rows.y),
-        rows.unit_of_row,
-        lambda part: digits(values[part] * np.sqrt(rows.mass(part))[:, None], exponent),
-    )
+def vectors(
+    rows: UnitRows,
+    values: Array,
+    kind: Callable[[int, NDArray[np.intp] | None, exact.Block], Contributions] = exact.Vectors,
+) -> Contributions:
+    """Masses times vectors that are at most about 1 long."""
+    return kind(len(rows.y), rows.unit_of_row, lambda part: _whole(values[part] * rows.mass(part)[:, None]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,18 +108,19 @@ class Histogram(Statistic):
 
     shape: ClassVar[str] = "nonnegative"
 
+    most: float
+
     @property
     def size(self) -> int:
         return BINS
 
     @abstractmethod
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
-        """The sizes of all rows, and the largest that is distinguished."""
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
+        """The sizes of all rows."""
 
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        sizes, most = self.sizes(rows, known)
-        places = np.clip(np.searchsorted(most * EDGES[1:-1], sizes, side="right"), 0, BINS - 1)
-        return masses(rows, places, BINS)
+        places = np.searchsorted(self.most * EDGES[1:-1], self.sizes(rows, known), side="right")
+        return tallies(rows, np.clip(places, 0, BINS - 1), BINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,14 +129,22 @@ class Products(Statistic):
 
     shape: ClassVar[str] = "matrix"
 
-    cut: float
+    @property
+    def cut(self) -> float:
+        return math.sqrt(self.bound)  # exact: the root of a rounded square is what was squared
 
     @property
     def exponent(self) -> int:
         return 2 * (exponent_of(self.cut) - DIGITS)
 
-
-# ----------------------------------------------------------------------------------------------------------- columns
+    def grams(self, rows: UnitRows, values: Array) -> exact.Grams:
+        """v v' times masses, for v that are short enough."""
+        exponent = exponent_of(self.cut)
+        return exact.Grams(
+            len(rows.y),
+            rows.unit_of_row,
+            lambda part: exact.digits(values[part] * np.sqrt(rows.mass(part))[:, None], exponent),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,74 +184,72 @@ class Centre(Statistic):
         return self.declaration.columns
 
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        numbers, radius = self.declaration.numbers, self.radius(self.declaration)
+        numbers, sets, radius = self.declaration.numbers, self.declaration.sets, self.radius(self.declaration)
         centred = rows.x - self.declaration.shifts
         if len(numbers):
             centred[:, numbers] = shorten(centred[:, numbers], radius)
-        sets = self.declaration.sets
         shifted = [bool(self.declaration.shifts[places[0]]) for places in sets]
-        return Centred(len(rows.y), rows.unit_of_row, weighted(rows, centred), numbers, radius, sets, shifted)
-
-
-def _scaled(rows: UnitRows, centre: Array, spread: Array, power: int) -> Array:
-    """Columns (x - c) / s, or their squares."""
-    centred = (rows.x - centre) / spread
-    return centred * centred if power == 2 else centred
+        return vectors(
+            rows, centred, partial(exact.Centred, columns=numbers, radius=radius, sets=sets, shifted=shifted)
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSizes(Histogram):
-    """A histogram of |((x - c) / s)^power|, a row's length with every entry to that power."""
+class OfColumns(Statistic):
+    """A statistic of columns (x - c) / s."""
 
     centre: Array
     spread: Array
-    power: int
-    most: float
 
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
-        return row_lengths(_scaled(rows, self.centre, self.spread, self.power)), self.most
+    @property
+    def size(self) -> int:
+        return len(self.centre)
+
+    def scaled(self, rows: UnitRows) -> Array:
+        return (rows.x - self.centre) / self.spread
 
 
 @dataclass(frozen=True, eq=False)
-class Squares(Statistic):
+class ColumnSizes(Histogram, OfColumns):
+    """A histogram of |((x - c) / s)^power|, a row's length with every entry to that power."""
+
+    power: int
+
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
+        scaled = self.scaled(rows)
+        return row_lengths(scaled * scaled if self.power == 2 else scaled)
+
+
+@dataclass(frozen=True, eq=False)
+class Squares(OfColumns):
     """The sum of squared columns (x - c)^2, each row's vector shortened to `cut`, over `cut`: entries >= 0, bound 1."""
 
     shape: ClassVar[str] = "nonnegative"
 
-    centre: Array
-    spread: Array
     cut: float
 
-    @property
-    def size(self) -> int:
-        return len(self.centre)
-
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        squares = _scaled(rows, self.centre, self.spread, 2)
-        return Nonnegative(len(rows.y), rows.unit_of_row, weighted(rows, shorten(squares, self.cut) / self.cut))
+        scaled = self.scaled(rows)
+        return vectors(rows, shorten(scaled * scaled, self.cut) / self.cut, Nonnegative)
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter(Products):
+class Scatter(Products, OfColumns):
     """The sum of u u', u = (x - c) / s shortened to `cut`: bound cut^2."""
 
-    centre: Array
-    spread: Array
-
-    @property
-    def size(self) -> int:
-        return len(self.centre)
-
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        scaled = _scaled(rows, self.centre, self.spread, 1)
-        return grams(rows, shorten(scaled, self.cut), exponent_of(self.cut))
+        return self.grams(rows, shorten(self.scaled(rows), self.cut))
 
 
 @dataclass(frozen=True, eq=False)
 class OfWhitened(Statistic):
-    """What all statistics of whitened rows have: the frame in which rows are whitened."""
+    """A statistic of rows that are whitened in a frame."""
 
     frame: Frame
+
+    @property
+    def size(self) -> int:
+        return 1 + self.frame.whitening.shape[1]
 
     def whitened(self, rows: UnitRows, known: Whitened | None = None) -> Whitened:
         if known is not None and known.frame is self.frame and known.rows is rows:
@@ -264,41 +258,29 @@ class OfWhitened(Statistic):
 
 
 @dataclass(frozen=True, eq=False)
-class Lengths(OfWhitened, Histogram):
+class Lengths(Histogram, OfWhitened):
     """A histogram of the lengths of whitened rows."""
 
-    most: float
-
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
-        return self.whitened(rows, known).lengths, self.most
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
+        return self.whitened(rows, known).lengths
 
 
 @dataclass(frozen=True, eq=False)
 class Again(Products, OfWhitened):
     """The sum of z z' for whitened rows shortened to `cut`, the intercept included: bound cut^2."""
 
-    @property
-    def size(self) -> int:
-        return 1 + self.frame.whitening.shape[1]
-
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         given = self.whitened(rows, known)
         short = np.minimum(given.lengths, INSIDE * self.cut) * 2.0**-DIGITS
-        return grams(rows, given.directions * short[:, None], exponent_of(self.cut))
-
-
-# ------------------------------------------------------------------------------------------------------------ targets
+        return self.grams(rows, given.directions * short[:, None])
 
 
 @dataclass(frozen=True, eq=False)
 class TargetSizes(Histogram):
-    """A histogram of |y - middle|."""
+    """A histogram of |y|."""
 
-    middle: float
-    most: float
-
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
-        return np.abs(rows.y - self.middle), self.most
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
+        return np.abs(rows.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,8 +291,7 @@ class TargetMean(Statistic):
     cut: float
 
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        inside = np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)
-        return Vectors(len(rows.y), rows.unit_of_row, weighted(rows, inside[:, None]))
+        return vectors(rows, np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +307,7 @@ class ClassCounts(Statistic):
         return self.classes
 
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        return masses(rows, rows.y.astype(np.intp), self.classes)
+        return tallies(rows, rows.y.astype(np.intp), self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,4 +325,4 @@ class CountsAndExposure(Statistic):
 
     def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         both = np.column_stack([np.minimum(rows.y / self.cut, 1.0), np.minimum(rows.exposure / self.longest, 1.0)])
-        return Nonnegative(len(rows.y), rows.unit_of_row, weighted(rows, both))
+        return vectors(rows, both, Nonnegative)

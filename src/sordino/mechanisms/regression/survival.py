@@ -17,29 +17,21 @@ shortened together.
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sordino.core.arrays import Array
 from sordino.core.validate import refuse
 from sordino.mechanisms.regression.declaration import Declaration
-from sordino.mechanisms.regression.families import LARGEST_SCORE, At, Family, Says, register
+from sordino.mechanisms.regression.families import LARGEST_SCORE, At, Family, Says
+from sordino.mechanisms.regression.rows import Given
 
 # C is so many times the released mean of events a person, within limits: few people with ordinary scores reach it, and
 # noise is proportional to 1 + C. Of people who are followed until 2.5 events were to be expected, 92 % have had theirs.
 FOLLOW, LEAST_FOLLOW, MOST_FOLLOW = 3.0, 0.5, 2.5
+# The least exposure that is declared, as a share of the longest bin: some people have none.
 _NO_TIME = 1e-9
-
-
-class PersonBins(NamedTuple):
-    """Rows of a release: every person once for each bin."""
-
-    X: Array
-    y: Array
-    exposure: Array
-    unit: NDArray[np.int64]
 
 
 def with_bins(declaration: Declaration, edges: ArrayLike, time: str = "time") -> Declaration:
@@ -61,8 +53,8 @@ def with_bins(declaration: Declaration, edges: ArrayLike, time: str = "time") ->
     )
 
 
-def person_bins(X: ArrayLike, time: ArrayLike, event: ArrayLike, edges: ArrayLike) -> PersonBins:
-    """Every person's time at risk and event in each bin; what is beyond the last edge is censored there."""
+def person_bins(X: ArrayLike, time: ArrayLike, event: ArrayLike, edges: ArrayLike) -> Given:
+    """Every person once for each bin, with time at risk and event; what is beyond the last edge is censored there."""
     limits = _edges(edges)
     rows, until = np.asarray(X, np.float64), np.clip(np.asarray(time, np.float64), limits[0], limits[-1])
     happened = (np.asarray(event, np.float64) > 0.5) & (np.asarray(time, np.float64) <= limits[-1])
@@ -72,7 +64,7 @@ def person_bins(X: ArrayLike, time: ArrayLike, event: ArrayLike, edges: ArrayLik
     counts = (happened[:, None] & (place[:, None] == np.arange(bins))).astype(np.float64)
     flags = np.tile(np.eye(bins)[:, 1:], (len(rows), 1))
     long = np.hstack([np.repeat(rows, bins, axis=0), flags])
-    return PersonBins(long, counts.ravel(), exposure.ravel(), np.repeat(np.arange(len(rows)), bins))
+    return Given(long, counts.ravel(), exposure.ravel(), np.repeat(np.arange(len(rows)), bins))
 
 
 def _edges(edges: ArrayLike) -> Array:
@@ -82,7 +74,6 @@ def _edges(edges: ArrayLike) -> Array:
     return found
 
 
-@register
 class Cox(Family):
     """Proportional hazards with a baseline that is constant in each bin; coefficients are log hazard ratios."""
 
@@ -91,34 +82,29 @@ class Cox(Family):
     per_unit = True
     curve = "log"
     reach = 2.5
+    typical = 0.5, 0.5, 3.5  # half of all people have their event
 
-    def check(self, declaration: Declaration) -> None:
-        if declaration.exposure is None or not declaration.time_bins:
+    def __post_init__(self) -> None:
+        if self.declaration.exposure is None or not self.declaration.time_bins:
             raise refuse("the declaration", "to have time bins for the family cox", None, "make it with `with_bins`")
 
-    def target(self, declaration: Declaration, y: Array) -> Array:
-        return (y > 0.5).astype(np.float64)
-
-    def followed(
-        self, y: Array, score: Array, exposure: Array, declaration: Declaration, at: At
-    ) -> tuple[Array, Array]:
-        bins = declaration.most_records
+    def followed(self, y: Array, score: Array, exposure: Array, at: At) -> tuple[Array, Array]:
+        bins = self.declaration.most_records
         if len(y) % bins:
             raise refuse("the rows of the family cox", f"to be {bins} for each person", "others", "use `person_bins`")
         rate = np.exp(np.clip(score[:, 0], -LARGEST_SCORE, LARGEST_SCORE)).reshape(-1, bins)
         time, events = exposure.reshape(-1, bins), y.reshape(-1, bins)
         before = np.zeros(time.shape)
         # Bin by bin: a person's sums depend on that person alone.
-        for k in range(1, bins):
-            before[:, k] = before[:, k - 1] + time[:, k - 1] * rate[:, k - 1]
+        np.cumsum(time[:, :-1] * rate[:, :-1], axis=1, out=before[:, 1:])
         left = np.maximum(at.follow - before, 0.0) / rate
         return np.where(time <= left, events, 0.0).ravel(), np.minimum(time, left).ravel()
 
-    def bound(self, declaration: Declaration, at: At) -> float:
-        return (1.0 + at.follow) / declaration.most_records
+    def bound(self, at: At) -> float:
+        return (1.0 + at.follow) / self.declaration.most_records
 
-    def slope_bound(self, declaration: Declaration, at: At) -> float:
-        return at.follow / declaration.most_records
+    def slope_bound(self, at: At) -> float:
+        return at.follow / self.declaration.most_records
 
     def says(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Says:
         expected = exposure * np.exp(np.clip(score[:, 0], -LARGEST_SCORE, LARGEST_SCORE))
