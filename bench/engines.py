@@ -39,7 +39,8 @@ from sordino.fitting.fit import fit_table
 from sordino.mechanisms.regression import Declaration
 from sordino.mechanisms.regression.families import At, family_of
 from sordino.mechanisms.regression.point_statistics import Gradient, Round
-from sordino.mechanisms.regression.statistics import Centre, Frame
+from sordino.mechanisms.regression.rows import Frame
+from sordino.mechanisms.regression.statistics import Centre
 from sordino.noise.randomness import cores
 
 ROWS_OF_A_FILE = 2_500_000
@@ -106,8 +107,9 @@ def question(declaration: Declaration, columns: int) -> Gradient:
     """A gradient at a point away from 0, with rows whitened as they are."""
     whitening = np.eye(columns) * np.sqrt(3.0) + np.triu(np.full((columns, columns), 0.01), 1)
     tau = 1.2 * np.sqrt(1.0 + columns)
-    own = Round(family_of("logistic", declaration), np.linspace(-0.3, 0.5, 1 + columns)[:, None], At(), tau, 2.0 * tau)
-    return Gradient("gradient 1", own.gradient_bound, Frame(np.full(columns, -0.1), whitening), own)
+    frame, point = Frame(np.full(columns, -0.1), whitening), np.linspace(-0.3, 0.5, 1 + columns)[:, None]
+    own = Round(family_of("logistic", declaration), frame, point, At(), tau, 2.0 * tau)
+    return Gradient("gradient 1", own.gradient_bound, own)
 
 
 def scanned(folder: Path, names: Sequence[str], threads: int, reads: int) -> Cost:

@@ -256,18 +256,13 @@ class Statistic(ABC):
         """The noised answer as a vector, or as the symmetric matrix that it is."""
         return symmetric(answer) if self.shape == "matrix" else answer
 
-    def whitened(self, rows: Any, known: Any = None) -> Any:
-        """Whitened rows, where the statistic is about them; `known` are those of an earlier one."""
-        del rows
-        return known
-
     @abstractmethod
-    def contributions(self, rows: Any, known: Any = None) -> Contributions:
+    def contributions(self, rows: Any) -> Contributions:
         """What these rows add to the sum, in whole numbers that are not checked yet."""
 
-    def of(self, rows: Any, known: Any = None) -> tuple[Sums, int]:
+    def of(self, rows: Any) -> tuple[Sums, int]:
         """What these rows add, every unit within the bound, and the exponent of its unit."""
-        found = self.contributions(rows, known)
+        found = self.contributions(rows)
         if found.shape != self.shape:
             raise AssertionError(f"{self.name} is declared as {self.shape}, computed as {found.shape}")
         return found.total(self.bound, self.exponent), self.exponent

@@ -18,7 +18,7 @@ the effect of having it; the target is in its own units. With several classes th
 
 Where to look: `statistics` and `point_statistics` have every released sum with its sensitivity and proof, `plan` the
 budget and its shares, `first_answers` and `learn` the order of a fit, `posterior` and `prior` what is made of the
-answers, `families` and `survival` what targets say, `tails` and `matrices` how noised histograms and matrices are read,
+answers, `families` and `survival` what targets say, `noised` how noised histograms and matrices are read,
 `rows` units, weights and blocks.
 """
 

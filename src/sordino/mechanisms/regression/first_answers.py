@@ -15,7 +15,7 @@ from sordino.mechanisms.regression.families import At, helmert
 from sordino.mechanisms.regression.noised import Tail, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import ModelRows
-from sordino.mechanisms.regression.statistics import Frame
+from sordino.mechanisms.regression.rows import Frame
 from sordino.mechanisms.regression.survival import FOLLOW, LEAST_FOLLOW, MOST_FOLLOW
 from sordino.noise.port import HAIR, Statistic, factor
 

@@ -13,9 +13,10 @@ from sordino.core.validate import instance_of
 from sordino.data.scaling import row_lengths
 from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import At, Family, Poisson, Says
-from sordino.mechanisms.regression.rows import UnitRows
-from sordino.mechanisms.regression.statistics import Whitened, exponent_of, shorten, vectors
+from sordino.mechanisms.regression.rows import Frame, UnitRows, exponent_of
+from sordino.mechanisms.regression.statistics import shorten, vectors
 from sordino.noise.integer_sums import DIGITS, Contributions, Grams, Outers, digits
+from sordino.noise.port import Statistic
 from sordino.noise.whole_rows import INSIDE
 
 # Sizes of residuals are cut here, in scales, and centred by half of that: the scale of a row is read from them.
@@ -30,6 +31,7 @@ class Round:
     """
 
     kind: Family
+    frame: Frame
     point: Array  # coefficients of whitened columns, (coefficients, outputs)
     at: At
     tau: float
@@ -46,35 +48,36 @@ class Round:
         """The most that a unit's matrix of slopes can be."""
         return self.tau * self.far * self.kind.slope_bound(self.at)
 
-    def scored(self, given: Whitened) -> tuple[Array, Array, Array, Array]:
+    def scored(self, rows: UnitRows) -> tuple[Array, Array, Array, Array]:
         """Targets, scores, exposures and spreads of all rows."""
+        given = rows.whitened(self.frame)
         scores = given.scores(self.point)
         spread = np.zeros(len(scores)) if self.spread is None else given.scores(self.spread[:, None])[:, 0]
-        y, exposure = self.kind.followed(given.rows.y, scores, given.rows.exposure, self.at)
+        y, exposure = self.kind.followed(rows.y, scores, rows.exposure, self.at)
         return y, scores, exposure, spread
 
-    def asked(self, given: Whitened) -> tuple[Says, Array, Array]:
+    def asked(self, rows: UnitRows) -> tuple[Says, Array, Array]:
         """What rows say, their stretched lengths |u| and their weights."""
-        says = self.kind.says(*self.scored(given), self.at)
-        lengths = given.lengths * says.stretch
+        says = self.kind.says(*self.scored(rows), self.at)
+        lengths = rows.whitened(self.frame).lengths * says.stretch
         return says, lengths, of.weigh(lengths, self.tau, self.far)
 
-    def pulls(self, given: Whitened) -> Array:
+    def pulls(self, rows: UnitRows) -> Array:
         """w |u| psi, at most tau times the bound where that bounds single rows."""
-        says, lengths, weights = self.asked(given)
+        says, lengths, weights = self.asked(rows)
         found = says.psi * (weights * lengths)[:, None]
         return found if self.kind.per_unit else shorten(found, self.gradient_bound)
 
-    def pulls_in_units(self, given: Whitened) -> Array:
+    def pulls_in_units(self, rows: UnitRows) -> Array:
         """Pulls times masses; where the bound is one on all rows of a unit, these are shortened together."""
-        found = self.pulls(given) * given.rows.mass(slice(None))[:, None]
+        found = self.pulls(rows) * rows.mass(slice(None))[:, None]
         if not self.kind.per_unit:
             return found
-        return found * given.rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]
+        return found * rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
-class AtPoint(of.OfWhitened):
+class AtPoint(Statistic):
     """A statistic of what rows say at a point, with a number for each coefficient unless it says otherwise."""
 
     round: Round
@@ -83,10 +86,9 @@ class AtPoint(of.OfWhitened):
     def size(self) -> int:
         return self.round.point.size
 
-    def residuals(self, rows: UnitRows, known: Whitened | None) -> Array:
+    def residuals(self, rows: UnitRows) -> Array:
         """Of all rows, in their scales or standard deviations."""
-        own = self.round
-        return own.kind.residual(*own.scored(self.whitened(rows, known)), own.at)
+        return self.round.kind.residual(*self.round.scored(rows), self.round.at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,25 +99,25 @@ class Gradient(AtPoint):
     def exponent(self) -> int:
         return exponent_of(self.bound) - 2 * DIGITS
 
-    def pulls(self, given: Whitened) -> Array:
+    def pulls(self, rows: UnitRows) -> Array:
         """What the directions of whitened rows are multiplied by, (rows, outputs), with the masses in them."""
-        return self.round.pulls_in_units(given)
+        return self.round.pulls_in_units(rows)
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        given = self.whitened(rows, known)
-        pulls = digits(self.pulls(given), exponent_of(self.bound))
-        return Outers(len(pulls), rows.unit_of_row, given.directions.__getitem__, pulls.__getitem__)
+    def contributions(self, rows: UnitRows) -> Contributions:
+        pulls, directions = self.pulls(rows), rows.whitened(self.round.frame).directions
+        pulls = digits(pulls, exponent_of(self.bound))
+        return Outers(len(pulls), rows.unit_of_row, directions.__getitem__, pulls.__getitem__)
 
 
 @dataclass(frozen=True, eq=False)
 class Spread(Gradient):
     """The sum of w z (min(|r| / s, 3) - 3/2): |w z| <= tau, so the bound is 1.5 tau. Which rows have larger errors."""
 
-    def pulls(self, given: Whitened) -> Array:
-        own, rows = self.round, given.rows
-        values = np.minimum(np.abs(self.residuals(rows, given)), MOST_SIZE) - 0.5 * MOST_SIZE
-        weights = of.weigh(given.lengths, own.tau, own.far)
-        return shorten((values * weights * given.lengths)[:, None], self.bound) * rows.mass(slice(None))[:, None]
+    def pulls(self, rows: UnitRows) -> Array:
+        lengths = rows.whitened(self.round.frame).lengths
+        values = np.minimum(np.abs(self.residuals(rows)), MOST_SIZE) - 0.5 * MOST_SIZE
+        values = values * of.weigh(lengths, self.round.tau, self.round.far) * lengths
+        return shorten(values[:, None], self.bound) * rows.mass(slice(None))[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +128,9 @@ class Slopes(of.Products, AtPoint):
     one root cut vectors are shorter. With several the family's bound has `cut_share` in it.
     """
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        given, asked, masses = self.whitened(rows, known), self.round, rows.mass(slice(None))
-        says, lengths, weights = asked.asked(given)
+    def contributions(self, rows: UnitRows) -> Contributions:
+        asked, masses, all_directions = self.round, rows.mass(slice(None)), rows.whitened(self.round.frame).directions
+        says, lengths, weights = asked.asked(rows)
         most = asked.kind.slope_bound(asked.at)
         reach = np.minimum(np.sqrt(weights) * lengths, INSIDE * math.sqrt(asked.tau * asked.far)) * np.sqrt(masses)
         roots = says.roots
@@ -140,7 +142,7 @@ class Slopes(of.Products, AtPoint):
         unit = math.ldexp(1.0, -exponent_of(self.cut))
 
         def of_roots(part: slice) -> Array:
-            directions, far = given.directions[part], reach[part, None] * unit
+            directions, far = all_directions[part], reach[part, None] * unit
             # Directions are whole numbers of 2^-20, so products are in units of that times the bound's already.
             found = [np.trunc(_directed(directions, root[part] * far)) for root in roots]
             return found[0] if len(found) == 1 else np.stack(found, axis=1)
@@ -164,13 +166,13 @@ class Scores(AtPoint):
     direction: Array | None
     shift_cut: float
 
-    def scores(self, given: Whitened, most: float) -> Array:
+    def scores(self, rows: UnitRows, most: float) -> Array:
         """q for every row, shortened to `most`."""
         own, at = self.round, self.round.at
-        found = _directed(given.directions, own.pulls(given) * 2.0**-DIGITS)
+        found = _directed(rows.whitened(own.frame).directions, own.pulls(rows) * 2.0**-DIGITS)
         if self.direction is not None:
             # The means that correct the scores of the linear family, in units of the target.
-            e = self.residuals(given.rows, given)
+            e = self.residuals(rows)
             kept = np.clip(e, -at.cut, at.cut)
             off = np.clip(e - kept, -self.shift_cut, self.shift_cut)
             moved = at.scale * ((off - at.shift) + at.tilt * (np.abs(kept) - at.size))
@@ -182,8 +184,8 @@ class Scores(AtPoint):
 class ScoreSizes(of.Histogram, Scores):
     """A histogram of |q| for rows."""
 
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
-        return row_lengths(self.scores(self.whitened(rows, known), self.most))
+    def sizes(self, rows: UnitRows) -> Array:
+        return row_lengths(self.scores(rows, self.most))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +195,12 @@ class Meat(of.Products, Scores):
     Where the family bounds the sum over a unit's rows, these are shortened together, to at most `cut`.
     """
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        given = self.whitened(rows, known)
-        if self.round.kind.per_unit:
-            found = _directed(given.directions, self.round.pulls_in_units(given) * 2.0**-DIGITS)
+    def contributions(self, rows: UnitRows) -> Contributions:
+        own = self.round
+        if own.kind.per_unit:
+            found = _directed(rows.whitened(own.frame).directions, own.pulls_in_units(rows) * 2.0**-DIGITS)
         else:
-            found = self.scores(given, self.cut) * rows.mass(slice(None))[:, None]
+            found = self.scores(rows, self.cut) * rows.mass(slice(None))[:, None]
         of_units = rows.per_unit(digits(found, exponent_of(self.cut)))
         return Grams(len(of_units), None, of_units.__getitem__)
 
@@ -207,8 +209,8 @@ class Meat(of.Products, Scores):
 class Residuals(of.Histogram, AtPoint):
     """A histogram of |residual| in its standard deviations."""
 
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
-        return np.abs(self.residuals(rows, known))
+    def sizes(self, rows: UnitRows) -> Array:
+        return np.abs(self.residuals(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +227,8 @@ class CutOff(AtPoint):
     def size(self) -> int:
         return 4
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        most, e = self.round.at.cut, self.residuals(rows, known)
+    def contributions(self, rows: UnitRows) -> Contributions:
+        most, e = self.round.at.cut, self.residuals(rows)
         kept, inside = np.clip(e, -most, most), np.abs(e) < most
         off = np.clip((e - kept) / self.cut, -1.0, 1.0)
         four = np.column_stack([off, *(one / most for one in (e * inside, np.abs(kept), np.abs(e) * inside))])
@@ -243,9 +245,9 @@ class CutCounts(AtPoint):
     def size(self) -> int:
         return 2
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+    def contributions(self, rows: UnitRows) -> Contributions:
         own, kind = self.round, instance_of("the family", self.round.kind, Poisson)
-        y, scores, exposure, spread = own.scored(self.whitened(rows, known))
+        y, scores, exposure, spread = own.scored(rows)
         e = kind.residual(y, scores, exposure, spread, own.at)
         off = e - np.clip(e, -own.at.cut, own.at.cut)
         law, _ = kind.expected_cut(scores, exposure, own.at)

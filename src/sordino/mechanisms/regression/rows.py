@@ -5,6 +5,7 @@ of what rows would contribute: a bound on a row's contribution bounds a person's
 person. Survey weights between 0 and 1 multiply masses: contributions then lie between 0 and what they were.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,16 +15,54 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import refuse
+from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import family_of
-from sordino.noise.integer_sums import MOST_ROWS, ROWS_PER_BLOCK, check_size
-from sordino.noise.whole_rows import checked_rows
+from sordino.noise.integer_sums import DIGITS, MOST_ROWS, ROWS_PER_BLOCK, check_size
+from sordino.noise.whole_rows import ExactWeights, checked_rows, own_directions
 from sordino.noise.wide_sums import Summed, WideSums
 
 if TYPE_CHECKING:
     from sordino.mechanisms.regression.plan import Plan
-    from sordino.mechanisms.regression.statistics import Whitened
     from sordino.noise.port import Statistic
+
+
+def exponent_of(bound: float) -> int:
+    """The exponent of the power of two above a bound."""
+    return math.frexp(bound)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Where rows are centred, and the matrix that whitens them: z = (1, (x - centre) W)."""
+
+    centre: Array
+    whitening: Array
+
+
+class Whitened:
+    """Whitened rows: directions, in 20 digits, and lengths."""
+
+    def __init__(self, x: Array, frame: Frame) -> None:
+        self.frame = frame
+        # Column by column in memory: most of what follows is done entry by entry, for many rows at once.
+        self.directions = empty_columns(len(x), 1 + frame.whitening.shape[1])
+        self.lengths = np.empty(len(x))
+        weights = ExactWeights.of(frame.whitening)
+        for part in self._blocks():
+            own = self.directions[part]
+            self.lengths[part] = own_directions(x[part], frame.centre, weights, out=own)
+
+    def _blocks(self) -> list[slice]:
+        """Parts of the rows; at least one, because an empty table has an answer too."""
+        return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, max(1, len(self.lengths)), ROWS_PER_BLOCK)]
+
+    def scores(self, theta: Array) -> Array:
+        """z'theta for every output; the same to the last bit wherever a row stands."""
+        unit = exponent_of(float(np.sqrt(np.sum(theta * theta, axis=0)).max())) - 32
+        cut = np.trunc(np.ldexp(theta, -unit))
+        scaled = np.concatenate([self.directions[part] @ cut for part in self._blocks()])
+        return scaled * math.ldexp(1.0, unit - DIGITS) * self.lengths[:, None]
 
 
 class UnitRows:
@@ -60,10 +99,13 @@ class UnitRows:
                 self.masses = self.masses * weights[order]
         self.x, self.y = X if encoded else declaration.encoded(X), y
         self.exposure = np.ones(len(X)) if exposure is None else exposure
+        self._whitened: Whitened | None = None
 
-    def blocks(self) -> list[slice]:
-        """Parts of the rows that are summed at once; at least one, because an empty table has an answer too."""
-        return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, max(1, len(self.y)), ROWS_PER_BLOCK)]
+    def whitened(self, frame: Frame) -> Whitened:
+        """Whitened rows, kept from one statistic to the next."""
+        if self._whitened is None or self._whitened.frame is not frame:
+            self._whitened = Whitened(self.x, frame)
+        return self._whitened
 
     def marked(self) -> list[Array]:
         """The numbers that sums are made of, column by column: what an engine compares between rounds."""
@@ -154,15 +196,13 @@ def _clipped(name: str, values: ArrayLike | None, bounds: tuple[float, float], s
 
 
 class InMemory:
-    """Sums over rows that are in memory; whitened rows are kept from one statistic to the next."""
+    """Sums over rows that are in memory."""
 
     def __init__(self, plan: "Plan", given: Given, most: int = MOST_ROWS) -> None:
         self._parts = list(unit_rows(plan.family, plan.declaration, given, most))
-        self._whitened: list[Whitened | None] = [None] * len(self._parts)
 
     def __call__(self, statistic: "Statistic") -> Summed:
         total = WideSums.zeros(statistic.numbers)
-        for place, rows in enumerate(self._parts):
-            self._whitened[place] = statistic.whitened(rows, self._whitened[place])
-            total.add(statistic.of(rows, self._whitened[place])[0])
+        for rows in self._parts:
+            total.add(statistic.of(rows)[0])
         return Summed(total, statistic.exponent, sum(rows.units for rows in self._parts))

@@ -13,7 +13,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -22,24 +21,18 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.data.scaling import row_lengths
-from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.noised import BINS, EDGES
-from sordino.mechanisms.regression.rows import UnitRows
+from sordino.mechanisms.regression.rows import Frame, UnitRows, exponent_of
 from sordino.noise import integer_sums as exact
 from sordino.noise.integer_sums import DIGITS, Contributions, Nonnegative
 from sordino.noise.port import FINE, Statistic
-from sordino.noise.whole_rows import INSIDE, ExactWeights, own_directions
+from sordino.noise.whole_rows import INSIDE
 
 # The centre's numbers are shortened to this share of the half-diagonal of their box: corners are rare.
 CENTRE_SHARE = 0.75
 # Means over a unit's rows are cut row by row; this much covers 4,096 rows of 8,192 columns.
 _CUT = 2.0**-14
-
-
-def exponent_of(bound: float) -> int:
-    """The exponent of the power of two above a bound."""
-    return math.frexp(bound)[1]
 
 
 def shorten(values: Array, bound: float) -> Array:
@@ -54,35 +47,6 @@ def weigh(lengths: Array, tau: float | Array, far: float | Array) -> Array:
     return np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """Where rows are centred, and the matrix that whitens them: z = (1, (x - centre) W)."""
-
-    centre: Array
-    whitening: Array
-
-
-class Whitened:
-    """Whitened rows: directions, in 20 digits, and lengths."""
-
-    def __init__(self, rows: UnitRows, frame: Frame) -> None:
-        self.rows, self.frame = rows, frame
-        # Column by column in memory: most of what follows is done entry by entry, for many rows at once.
-        self.directions = empty_columns(len(rows.y), 1 + frame.whitening.shape[1])
-        self.lengths = np.empty(len(rows.y))
-        weights = ExactWeights.of(frame.whitening)
-        for part in rows.blocks():
-            own = self.directions[part]
-            self.lengths[part] = own_directions(rows.x[part], frame.centre, weights, out=own)
-
-    def scores(self, theta: Array) -> Array:
-        """z'theta for every output; the same to the last bit wherever a row stands."""
-        unit = exponent_of(float(np.sqrt(np.sum(theta * theta, axis=0)).max())) - 32
-        cut = np.trunc(np.ldexp(theta, -unit))
-        scaled = np.concatenate([self.directions[part] @ cut for part in self.rows.blocks()])
-        return scaled * math.ldexp(1.0, unit - DIGITS) * self.lengths[:, None]
-
-
 def _whole(values: Array) -> exact.Sums:
     """Numbers of size at most 1, or a little more, as whole numbers of 2^-FINE."""
     return np.trunc(np.ldexp(values, FINE)).astype(np.int64)
@@ -94,12 +58,10 @@ def tallies(rows: UnitRows, places: NDArray[np.intp], bins: int) -> exact.Tallie
 
 
 def vectors(
-    rows: UnitRows,
-    values: Array,
-    kind: Callable[[int, NDArray[np.intp] | None, exact.Block], Contributions] = exact.Vectors,
+    rows: UnitRows, values: Array, kind: Callable[..., Contributions] = exact.Vectors, **more: object
 ) -> Contributions:
     """Masses times vectors that are at most about 1 long."""
-    return kind(len(rows.y), rows.unit_of_row, lambda part: _whole(values[part] * rows.mass(part)[:, None]))
+    return kind(len(rows.y), rows.unit_of_row, lambda part: _whole(values[part] * rows.mass(part)[:, None]), **more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +77,11 @@ class Histogram(Statistic):
         return BINS
 
     @abstractmethod
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
+    def sizes(self, rows: UnitRows) -> Array:
         """The sizes of all rows."""
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        places = np.searchsorted(self.most * EDGES[1:-1], self.sizes(rows, known), side="right")
+    def contributions(self, rows: UnitRows) -> Contributions:
+        places = np.searchsorted(self.most * EDGES[1:-1], self.sizes(rows), side="right")
         return tallies(rows, np.clip(places, 0, BINS - 1), BINS)
 
 
@@ -183,15 +145,13 @@ class Centre(Statistic):
     def size(self) -> int:
         return self.declaration.columns
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+    def contributions(self, rows: UnitRows) -> Contributions:
         numbers, sets, radius = self.declaration.numbers, self.declaration.sets, self.radius(self.declaration)
         centred = rows.x - self.declaration.shifts
         if len(numbers):
             centred[:, numbers] = shorten(centred[:, numbers], radius)
         shifted = [bool(self.declaration.shifts[places[0]]) for places in sets]
-        return vectors(
-            rows, centred, partial(exact.Centred, columns=numbers, radius=radius, sets=sets, shifted=shifted)
-        )
+        return vectors(rows, centred, exact.Centred, columns=numbers, radius=radius, sets=sets, shifted=shifted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +175,7 @@ class ColumnSizes(Histogram, OfColumns):
 
     power: int
 
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
+    def sizes(self, rows: UnitRows) -> Array:
         scaled = self.scaled(rows)
         return row_lengths(scaled * scaled if self.power == 2 else scaled)
 
@@ -228,7 +188,7 @@ class Squares(OfColumns):
 
     cut: float
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+    def contributions(self, rows: UnitRows) -> Contributions:
         scaled = self.scaled(rows)
         return vectors(rows, shorten(scaled * scaled, self.cut) / self.cut, Nonnegative)
 
@@ -237,7 +197,7 @@ class Squares(OfColumns):
 class Scatter(Products, OfColumns):
     """The sum of u u', u = (x - c) / s shortened to `cut`: bound cut^2."""
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+    def contributions(self, rows: UnitRows) -> Contributions:
         return self.grams(rows, shorten(self.scaled(rows), self.cut))
 
 
@@ -251,26 +211,21 @@ class OfWhitened(Statistic):
     def size(self) -> int:
         return 1 + self.frame.whitening.shape[1]
 
-    def whitened(self, rows: UnitRows, known: Whitened | None = None) -> Whitened:
-        if known is not None and known.frame is self.frame and known.rows is rows:
-            return known
-        return Whitened(rows, self.frame)
-
 
 @dataclass(frozen=True, eq=False)
 class Lengths(Histogram, OfWhitened):
     """A histogram of the lengths of whitened rows."""
 
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
-        return self.whitened(rows, known).lengths
+    def sizes(self, rows: UnitRows) -> Array:
+        return rows.whitened(self.frame).lengths
 
 
 @dataclass(frozen=True, eq=False)
 class Again(Products, OfWhitened):
     """The sum of z z' for whitened rows shortened to `cut`, the intercept included: bound cut^2."""
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
-        given = self.whitened(rows, known)
+    def contributions(self, rows: UnitRows) -> Contributions:
+        given = rows.whitened(self.frame)
         short = np.minimum(given.lengths, INSIDE * self.cut) * 2.0**-DIGITS
         return self.grams(rows, given.directions * short[:, None])
 
@@ -279,7 +234,7 @@ class Again(Products, OfWhitened):
 class TargetSizes(Histogram):
     """A histogram of |y|."""
 
-    def sizes(self, rows: UnitRows, known: Whitened | None) -> Array:
+    def sizes(self, rows: UnitRows) -> Array:
         return np.abs(rows.y)
 
 
@@ -290,7 +245,7 @@ class TargetMean(Statistic):
     middle: float
     cut: float
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+    def contributions(self, rows: UnitRows) -> Contributions:
         return vectors(rows, np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)[:, None])
 
 
@@ -306,7 +261,7 @@ class ClassCounts(Statistic):
     def size(self) -> int:
         return self.classes
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+    def contributions(self, rows: UnitRows) -> Contributions:
         return tallies(rows, rows.y.astype(np.intp), self.classes)
 
 
@@ -323,6 +278,6 @@ class CountsAndExposure(Statistic):
     def size(self) -> int:
         return 2
 
-    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+    def contributions(self, rows: UnitRows) -> Contributions:
         both = np.column_stack([np.minimum(rows.y / self.cut, 1.0), np.minimum(rows.exposure / self.longest, 1.0)])
         return vectors(rows, both, Nonnegative)
