@@ -56,8 +56,8 @@ IN_REGRESSION = mutations(
 - return np.add.reduceat(values, self.starts, axis=0)
 + return values
 @@ regression: the budget is spent twice | Plan.mechanisms | mechanisms/regression/test_regression_plan.py
-- math.sqrt(share / total)
-+ math.sqrt(2.0 * share / total)
+- math.sqrt(one.share / total)
++ math.sqrt(2.0 * one.share / total)
 @@ regression: a statistic that was not planned is answered
 @@ | _check | mechanisms/regression/test_regression_plan.py -k planned
 - not same or (planned.bound is not None and statistic.bound != planned.bound)

@@ -3,23 +3,16 @@
 Sizes are released before anything is cut, every point has a released gradient and released slopes, and intervals are
 a sandwich of released slopes and squares of scores, noise included. Public rows only say how slopes bend and what
 hidden ones are drawn to. So intervals hold on tables that nobody tuned for; where little is known they are wide, and
-coefficients that depend on the prior are marked.
-
-Four plain functions; only `release` sees rows:
+coefficients that depend on the prior are marked. Only `release` sees rows:
 
     declared = Declaration(low, high, kinds, groups, target=(0.0, 100.0), effect_scale=None)
-    made = plan("linear", declared, records, Relation.REPLACE_ONE, epsilon, delta)   # reads no row
-    made.mechanisms, made.spent          # multipliers of all Gaussian mechanisms; mu of their composition
-    found = release(made, X, y, randomness, exposure=None, unit=None)                # Released.sums: all that leaves
+    made = plan("linear", declared, records, Relation.REPLACE_ONE, epsilon, delta)   # made.mechanisms, made.spent
+    found = release(made, X, y, randomness, exposure=None, unit=None)                # found.sums: all that leaves
     law = posterior(made, found)         # law.mean, .deviation, .interval(0.95), .shares, .cautions
 
-Coefficients are in encoded units, intercept first: a number's is the effect of half its declared range, a 0/1 column's
-the effect of having it; the target is in its own units. With several classes the contrasts with class 0 are innermost.
-
 Where to look: `statistics` and `point_statistics` have every released sum with its sensitivity and proof, `plan` the
-budget and its shares, `first_answers` and `learn` the order of a fit, `posterior` and `prior` what is made of the
-answers, `families` and `survival` what targets say, `noised` how noised histograms and matrices are read,
-`rows` units, weights and blocks.
+budget and its shares, `first_answers` and `learn` the order of a fit, `noised` how histograms and matrices are read,
+`posterior` and `prior` what is made of the answers, `families` and `survival` what targets say, `rows` units, weights.
 """
 
 from sordino.mechanisms.regression.declaration import Declaration as Declaration

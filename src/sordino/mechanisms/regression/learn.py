@@ -161,8 +161,7 @@ class _Learner(FirstAnswers):
         most = 2.0 if place == 1 else min(2.0, _MOST_RESIDUAL * self.median)
         self.errors = yield from self.tail(points.Residuals(f"residuals {place}", 1.0, plain, most))
         self.median = max(self.errors.quantile(0.5) / _MEDIAN, 1e-9)
-        cut = HUBER if self.plan.family == "robust" or self.plan.plain else _EARLY_CUT
-        return At(scale=self.median, cut=cut)
+        return At(scale=self.median, cut=_EARLY_CUT if self.plan.corrected else HUBER)
 
     def move_to_mean(self, point: Array, at: At) -> Read:
         """Poor budgets: Huber's intercept is off by the mean of what is cut, which is released."""

@@ -61,14 +61,13 @@ POOR = Tuned(
     0.09, 0.03, 0.12, 0.0, 0.02, ((0.055, 0.015), (0.1, 0.015), (0.17, 0.02)),
     0.42, 0.12, 0.008, 0.009, 0.0, 0.02, (0.25, 0.12),
 )  # fmt: skip
-POOR_BELOW, PLAIN_BELOW = 80.0, 110.0
+POOR_BELOW, CORRECTED_FROM = 80.0, 110.0
 # Below this q most coefficients stay where the prior has them, and scales are read from a few dozen records' worth of
 # counts: such fits are refused before anything is spent.
 LEAST_BUDGET = 30.0
 
 
-@dataclass(frozen=True)
-class PlannedStatistic:
+class PlannedStatistic(NamedTuple):
     """One Gaussian mechanism of a plan: the noise is `multiplier` times a sensitivity that is known when it is asked.
 
     The sensitivity follows from the shape and the bound on one unit's contribution, None if an earlier answer gives it.
@@ -77,18 +76,9 @@ class PlannedStatistic:
     name: str
     shape: str
     numbers: int
-    multiplier: float
-    bound: float | None
-
-
-class Share(NamedTuple):
-    """A statistic's share of mu^2, not yet scaled, and its public bound."""
-
-    name: str
-    shape: str
-    numbers: int
-    share: float
+    share: float  # of mu^2, before shares are scaled to add up to 1
     bound: float | None = None
+    multiplier: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -127,14 +117,12 @@ class Plan:
         return self.records * self.mu * worth / self.coefficients
 
     @property
-    def plain(self) -> bool:
-        """Whether least squares is Huber's estimate with its intercept moved to the mean: where budgets are poor."""
-        return self.budget < PLAIN_BELOW
-
-    @property
     def corrected(self) -> bool:
-        """Whether residuals of numbers are cut far out, and what is cut is added back."""
-        return self.family == "linear" and not self.plain
+        """Whether least squares cuts residuals far out and adds back what is cut.
+
+        Where budgets are poor it is Huber's estimate with its intercept moved to the mean.
+        """
+        return self.family == "linear" and self.budget >= CORRECTED_FROM
 
     @cached_property
     def tuned(self) -> Tuned:
@@ -148,59 +136,61 @@ class Plan:
         return len(self.tuned.rounds) + 1
 
     @cached_property
-    def shares(self) -> tuple[Share, ...]:
+    def shares(self) -> tuple[PlannedStatistic, ...]:
         """The statistics in order."""
         tuned, kind, size, columns = self.tuned, self.kind, self.coefficients, self.declaration.columns
-        numbers, counts = kind.start == "number", kind.start == "counts"
+        numbers, counts, found = kind.start == "number", kind.start == "counts", list[PlannedStatistic]()
 
-        def histogram(name: str, share: float) -> Share:
-            return Share(name, "nonnegative", BINS, share, 1.0)
+        def add(name: str, shape: str, released: int, share: float, bound: float | None = None) -> None:
+            found.append(PlannedStatistic(name, shape, released, share, bound))
 
-        def matrix(name: str, rows: int, share: float) -> Share:
-            return Share(name, "matrix", rows * (rows + 1) // 2, share)
+        def histogram(name: str, share: float) -> None:
+            add(name, "nonnegative", BINS, share, 1.0)
 
-        found = [histogram("target-sizes", 0.5 * tuned.start)] if numbers or counts else []
+        def matrix(name: str, rows: int, share: float) -> None:
+            add(name, "matrix", rows * (rows + 1) // 2, share)
+
+        if numbers or counts:
+            histogram("target-sizes", 0.5 * tuned.start)
         if numbers or kind.start == "class":
-            found.append(Share("target-mean", "vector", 1, tuned.start * (0.5 if numbers else 1.0), 1.0))
+            add("target-mean", "vector", 1, tuned.start * (0.5 if numbers else 1.0), 1.0)
         elif kind.start == "classes":
-            found.append(Share("class-counts", "nonnegative", self.outputs + 1, tuned.start, 1.0))
+            add("class-counts", "nonnegative", self.outputs + 1, tuned.start, 1.0)
         else:
-            found.append(Share("counts-and-exposure", "nonnegative", 2, tuned.start, math.sqrt(2.0)))
-        centre = Centre.declared(self.declaration, self.relation).bound
-        found += [
-            Share("centre", "centre", columns, tuned.centre, centre),
-            histogram("square-sizes", tuned.histogram),
-            Share("squares", "nonnegative", columns, tuned.squares, 1.0),
-            histogram("row-sizes", tuned.histogram),
-            matrix("scatter", columns, tuned.scatter),
-        ]
+            add("counts-and-exposure", "nonnegative", 2, tuned.start, math.sqrt(2.0))
+        add("centre", "centre", columns, tuned.centre, Centre.declared(self.declaration, self.relation).bound)
+        histogram("square-sizes", tuned.histogram)
+        add("squares", "nonnegative", columns, tuned.squares, 1.0)
+        histogram("row-sizes", tuned.histogram)
+        matrix("scatter", columns, tuned.scatter)
         if tuned.again:
-            found += [histogram("lengths 1", tuned.histogram), matrix("again", columns + 1, tuned.again)]
-        found.append(histogram("lengths 2", 2.0 * tuned.histogram))
+            histogram("lengths 1", tuned.histogram)
+            matrix("again", columns + 1, tuned.again)
+        histogram("lengths 2", 2.0 * tuned.histogram)
         for place, (gradient, slopes) in enumerate([*tuned.rounds, (tuned.gradient, tuned.slopes)], 1):
             last = place == self.rounds
             if numbers or self.family == "negative-binomial" or (last and counts):
-                found.append(histogram(f"residuals {place}", (1.0 if numbers else 2.0) * tuned.histogram))
+                histogram(f"residuals {place}", (1.0 if numbers else 2.0) * tuned.histogram)
             if last and self.corrected:
-                found.append(Share("spread", "vector", size, tuned.spread))
-                found.append(histogram("spread-residuals", 2.0 * tuned.histogram))
+                add("spread", "vector", size, tuned.spread)
+                histogram("spread-residuals", 2.0 * tuned.histogram)
             if last and self.family == "linear":
-                found.append(Share("cut-off", "vector", 4, tuned.cut_off, math.sqrt(3.0)))
+                add("cut-off", "vector", 4, tuned.cut_off, math.sqrt(3.0))
             if last and counts:
-                found.append(Share("cut-counts", "vector", 2, tuned.cut_off, math.sqrt(2.0)))
-            found += [Share(f"gradient {place}", "vector", size, gradient), matrix(f"slopes {place}", size, slopes)]
+                add("cut-counts", "vector", 2, tuned.cut_off, math.sqrt(2.0))
+            add(f"gradient {place}", "vector", size, gradient)
+            matrix(f"slopes {place}", size, slopes)
         if not kind.per_unit:
-            found.append(histogram("score-sizes", tuned.histogram))
-        return (*found, matrix("meat", size, tuned.meat))
+            histogram("score-sizes", tuned.histogram)
+        matrix("meat", size, tuned.meat)
+        return tuple(found)
 
     @cached_property
     def mechanisms(self) -> tuple[PlannedStatistic, ...]:
         """Everything that is released, in order; shares add up to 1, and multipliers are a hair above theirs."""
-        total, found = math.fsum(one.share for one in self.shares), list[PlannedStatistic]()
-        for name, shape, numbers, share, bound in self.shares:
-            multiplier = up(1.0 / (self.mu * math.sqrt(share / total)) * (1.0 + 1e-12))
-            found.append(PlannedStatistic(name, shape, numbers, multiplier, bound))
-        return tuple(found)
+        total = math.fsum(one.share for one in self.shares)
+        multipliers = (up(1.0 / (self.mu * math.sqrt(one.share / total)) * (1.0 + 1e-12)) for one in self.shares)
+        return tuple(one._replace(multiplier=each) for one, each in zip(self.shares, multipliers, strict=True))
 
     @cached_property
     def multipliers(self) -> dict[str, float]:

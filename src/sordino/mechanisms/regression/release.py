@@ -44,20 +44,17 @@ def release(
     y: ArrayLike,
     randomness: Randomness,
     *,
-    exposure: ArrayLike | None = None,
-    unit: ArrayLike | None = None,
-    weight: ArrayLike | None = None,
     declared: int | None = None,
+    **more: ArrayLike | None,
 ) -> Released:
-    """The noised sums of a plan on private rows in the table's units; they are all that leaves.
+    """The noised sums of a plan on private rows in the table's units; `more` are exposure, unit and weight of `Given`.
 
     With weights between 0 and 1 the plan's records are what these are taken to add up to, and `declared` is the public
     number of units under replace-one.
     """
     instance_of("plan", plan, Plan)
-    units = plan.records if weight is None else declared
-    total = InMemory(plan, Given(X, y, exposure, unit, weight))
-    return release_sums(plan, total, randomness, units)
+    given = Given(X, y, **more)
+    return release_sums(plan, InMemory(plan, given), randomness, plan.records if given.weight is None else declared)
 
 
 def release_sums(
