@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -198,6 +198,7 @@ def factor(shape: str, relation: Relation) -> float:
     return replaced if relation is Relation.REPLACE_ONE else 1.0
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 @dataclass(frozen=True, eq=False)
 class Statistic(ABC):
     """A sum over units that is released with noise: a small public object.
@@ -217,14 +218,16 @@ class Statistic(ABC):
     - *centre*: the statistic proves how far a unit moves its sum, and that is its bound.
 
     Matrices are released as their upper triangles. An entry off the diagonal counts twice in Frobenius' length, so its
-    noise is 1 / sqrt 2 of the diagonal's.
-
+    noise is 1 / sqrt 2 of the diagonal's. Subclasses are frozen dataclasses.
     """
 
     shape: ClassVar[str] = "vector"
 
     name: str  # of the mechanism that it is an answer of
     bound: float  # the most that one unit can contribute, in the length that goes with `shape`
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False)(cls)
 
     @property
     def size(self) -> int:

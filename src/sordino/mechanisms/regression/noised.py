@@ -114,7 +114,6 @@ class Tail:
         return int(np.argmin(np.where(self.cuts < least, np.inf, cost)))
 
     def at(self, cut: float) -> Beyond:
-        """What is above one cut."""
         return Beyond(*(float(np.interp(cut, self.cuts, one)) for one in (self.above, self.lost, self.lost_squares)))
 
     def quantile(self, share: float) -> float:

@@ -132,7 +132,6 @@ class Plan:
 
     @property
     def rounds(self) -> int:
-        """How many points there are."""
         return len(self.tuned.rounds) + 1
 
     @cached_property
@@ -198,7 +197,6 @@ class Plan:
 
     @property
     def numbers(self) -> int:
-        """How many numbers are released in all."""
         return sum(one.numbers for one in self.mechanisms)
 
     @property
@@ -232,7 +230,6 @@ class Expected(NamedTuple):
 
     @property
     def together(self) -> Array:
-        """Sampling and privacy."""
         return np.sqrt(self.sampling**2 + self.privacy**2)
 
     @property

@@ -76,7 +76,6 @@ class Round:
         return found * rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]
 
 
-@dataclass(frozen=True, eq=False)
 class AtPoint(Statistic):
     """A statistic of what rows say at a point, with a number for each coefficient unless it says otherwise."""
 
@@ -91,7 +90,6 @@ class AtPoint(Statistic):
         return self.round.kind.residual(*self.round.scored(rows), self.round.at)
 
 
-@dataclass(frozen=True, eq=False)
 class Gradient(AtPoint):
     """The sum of w u psi': |w u| <= tau and |psi| <= b, so the bound is tau b; what is longer is shortened."""
 
@@ -109,7 +107,6 @@ class Gradient(AtPoint):
         return Outers(len(pulls), rows.unit_of_row, directions.__getitem__, pulls.__getitem__)
 
 
-@dataclass(frozen=True, eq=False)
 class Spread(Gradient):
     """The sum of w z (min(|r| / s, 3) - 3/2): |w z| <= tau, so the bound is 1.5 tau. Which rows have larger errors."""
 
@@ -120,7 +117,6 @@ class Spread(Gradient):
         return shorten(values[:, None], self.bound) * rows.mass(slice(None))[:, None]
 
 
-@dataclass(frozen=True, eq=False)
 class Slopes(of.Products, AtPoint):
     """The sum of w u u' x v, v the sum of r r' over roots: w |u|^2 <= tau far and |v| <= c, so the bound is tau far c.
 
@@ -159,7 +155,6 @@ def _directed(directions: Array, values: Array) -> Array:
     return found
 
 
-@dataclass(frozen=True, eq=False)
 class Scores(AtPoint):
     """A statistic of q, a row's gradient plus `direction` times what it adds to released means."""
 
@@ -180,7 +175,6 @@ class Scores(AtPoint):
         return shorten(found, most)
 
 
-@dataclass(frozen=True, eq=False)
 class ScoreSizes(of.Histogram, Scores):
     """A histogram of |q| for rows."""
 
@@ -188,7 +182,6 @@ class ScoreSizes(of.Histogram, Scores):
         return row_lengths(self.scores(rows, self.most))
 
 
-@dataclass(frozen=True, eq=False)
 class Meat(of.Products, Scores):
     """The sum over units of q q', q the mean of their rows', which are shortened to `cut` each: the bound is cut^2.
 
@@ -205,7 +198,6 @@ class Meat(of.Products, Scores):
         return Grams(len(of_units), None, of_units.__getitem__)
 
 
-@dataclass(frozen=True, eq=False)
 class Residuals(of.Histogram, AtPoint):
     """A histogram of |residual| in its standard deviations."""
 
@@ -213,7 +205,6 @@ class Residuals(of.Histogram, AtPoint):
         return np.abs(self.residuals(rows))
 
 
-@dataclass(frozen=True, eq=False)
 class CutOff(AtPoint):
     """Four means of cut residuals of numbers: what is cut, over `cut`, and e inside, |c| and |e| inside, over k.
 
@@ -235,7 +226,6 @@ class CutOff(AtPoint):
         return vectors(rows, shorten(four, self.bound))
 
 
-@dataclass(frozen=True, eq=False)
 class CutCounts(AtPoint):
     """Two means of cut residuals of counts: what is cut, and what the law says is, both over `cut` and at most 1."""
 

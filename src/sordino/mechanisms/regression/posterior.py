@@ -81,7 +81,6 @@ class Posterior:
 
     @cached_property
     def deviation(self) -> Array:
-        """Standard errors."""
         away = self.draws - self.mean
         return np.sqrt(np.diag((away * self.weights[:, None]).T @ away))
 

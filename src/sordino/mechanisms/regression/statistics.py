@@ -12,8 +12,6 @@ tests compare bits.
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,12 +62,10 @@ def vectors(
     return kind(len(rows.y), rows.unit_of_row, lambda part: _whole(values[part] * rows.mass(part)[:, None]), **more)
 
 
-@dataclass(frozen=True, eq=False)
 class Histogram(Statistic):
     """How many rows have a size in each bin: one bin a row, so the bound is 1. Sizes above `most` are in the last."""
 
-    shape: ClassVar[str] = "nonnegative"
-
+    shape = "nonnegative"
     most: float
 
     @property
@@ -85,11 +81,10 @@ class Histogram(Statistic):
         return tallies(rows, np.clip(places, 0, BINS - 1), BINS)
 
 
-@dataclass(frozen=True, eq=False)
 class Products(Statistic):
     """The sum of v v' for vectors that are shortened to `cut`: positive semidefinite, bound cut^2."""
 
-    shape: ClassVar[str] = "matrix"
+    shape = "matrix"
 
     @property
     def cut(self) -> float:
@@ -109,7 +104,6 @@ class Products(Statistic):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class Centre(Statistic):
     """The sum of encoded rows less `declaration.shifts`, numbers together shortened to `radius`.
 
@@ -120,8 +114,7 @@ class Centre(Statistic):
     0, which is no further from any row than two rows can be: r, 1/2, and at most 1 for a category.
     """
 
-    shape: ClassVar[str] = "centre"
-
+    shape = "centre"
     declaration: Declaration
 
     @classmethod
@@ -154,7 +147,6 @@ class Centre(Statistic):
         return vectors(rows, centred, exact.Centred, columns=numbers, radius=radius, sets=sets, shifted=shifted)
 
 
-@dataclass(frozen=True, eq=False)
 class OfColumns(Statistic):
     """A statistic of columns (x - c) / s."""
 
@@ -169,31 +161,25 @@ class OfColumns(Statistic):
         return (rows.x - self.centre) / self.spread
 
 
-@dataclass(frozen=True, eq=False)
 class ColumnSizes(Histogram, OfColumns):
     """A histogram of |((x - c) / s)^power|, a row's length with every entry to that power."""
 
     power: int
 
     def sizes(self, rows: UnitRows) -> Array:
-        scaled = self.scaled(rows)
-        return row_lengths(scaled * scaled if self.power == 2 else scaled)
+        return row_lengths(self.scaled(rows) ** self.power)
 
 
-@dataclass(frozen=True, eq=False)
 class Squares(OfColumns):
     """The sum of squared columns (x - c)^2, each row's vector shortened to `cut`, over `cut`: entries >= 0, bound 1."""
 
-    shape: ClassVar[str] = "nonnegative"
-
+    shape = "nonnegative"
     cut: float
 
     def contributions(self, rows: UnitRows) -> Contributions:
-        scaled = self.scaled(rows)
-        return vectors(rows, shorten(scaled * scaled, self.cut) / self.cut, Nonnegative)
+        return vectors(rows, shorten(self.scaled(rows) ** 2, self.cut) / self.cut, Nonnegative)
 
 
-@dataclass(frozen=True, eq=False)
 class Scatter(Products, OfColumns):
     """The sum of u u', u = (x - c) / s shortened to `cut`: bound cut^2."""
 
@@ -201,9 +187,17 @@ class Scatter(Products, OfColumns):
         return self.grams(rows, shorten(self.scaled(rows), self.cut))
 
 
-@dataclass(frozen=True, eq=False)
-class OfWhitened(Statistic):
-    """A statistic of rows that are whitened in a frame."""
+class Lengths(Histogram):
+    """A histogram of the lengths of whitened rows."""
+
+    frame: Frame
+
+    def sizes(self, rows: UnitRows) -> Array:
+        return rows.whitened(self.frame).lengths
+
+
+class Again(Products):
+    """The sum of z z' for whitened rows shortened to `cut`, the intercept included: bound cut^2."""
 
     frame: Frame
 
@@ -211,26 +205,12 @@ class OfWhitened(Statistic):
     def size(self) -> int:
         return 1 + self.frame.whitening.shape[1]
 
-
-@dataclass(frozen=True, eq=False)
-class Lengths(Histogram, OfWhitened):
-    """A histogram of the lengths of whitened rows."""
-
-    def sizes(self, rows: UnitRows) -> Array:
-        return rows.whitened(self.frame).lengths
-
-
-@dataclass(frozen=True, eq=False)
-class Again(Products, OfWhitened):
-    """The sum of z z' for whitened rows shortened to `cut`, the intercept included: bound cut^2."""
-
     def contributions(self, rows: UnitRows) -> Contributions:
         given = rows.whitened(self.frame)
         short = np.minimum(given.lengths, INSIDE * self.cut) * 2.0**-DIGITS
         return self.grams(rows, given.directions * short[:, None])
 
 
-@dataclass(frozen=True, eq=False)
 class TargetSizes(Histogram):
     """A histogram of |y|."""
 
@@ -238,7 +218,6 @@ class TargetSizes(Histogram):
         return np.abs(rows.y)
 
 
-@dataclass(frozen=True, eq=False)
 class TargetMean(Statistic):
     """The sum of (y - middle) / cut, cut to plus and minus 1: one number, bound 1."""
 
@@ -249,12 +228,10 @@ class TargetMean(Statistic):
         return vectors(rows, np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)[:, None])
 
 
-@dataclass(frozen=True, eq=False)
 class ClassCounts(Statistic):
     """How many rows every class has: bound 1, one class a row."""
 
-    shape: ClassVar[str] = "nonnegative"
-
+    shape = "nonnegative"
     classes: int
 
     @property
@@ -265,12 +242,10 @@ class ClassCounts(Statistic):
         return tallies(rows, rows.y.astype(np.intp), self.classes)
 
 
-@dataclass(frozen=True, eq=False)
 class CountsAndExposure(Statistic):
     """The sums of min(y, cut) / cut and of exposure over its largest: two numbers of 0 to 1, bound sqrt 2."""
 
-    shape: ClassVar[str] = "nonnegative"
-
+    shape = "nonnegative"
     cut: float
     longest: float
 
