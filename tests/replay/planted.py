@@ -28,21 +28,21 @@ LINES = {
 # wrong clip does not: a unit that is longer than its bound counts as zero.
 PLANTED = mutations(
     """
-@@ half the noise on later gradients | release_sums | classes add-remove
+@@ half the noise on later gradients | release_sums.answer | classes add-remove
 - one.multiplier
-+ one.multiplier * (0.5 if 'gra' in one.name and place > 12 else 1.0)
++ one.multiplier * (0.5 if 'gra' in one.name and len(found) > 12 else 1.0)
 @@ half of what is drawn, in the first call alone | SumNoise.noised | classes add-remove
 - self._drawn.rounded(part, offsets, in_cells)
 + self._drawn.rounded(part, offsets, in_cells) // (2 if part.start == 0 else 1)
-@@ half the noise on the last call | release_sums | classes add-remove
+@@ half the noise on the last call | release_sums.answer | classes add-remove
 - one.multiplier
 + one.multiplier * (0.5 if one is plan.mechanisms[-1] else 1.0)
 @@ residuals that are cut on one side alone | Linear.says | numbers add-remove
-- cut = np.clip(e, -at.cut, at.cut)
-+ cut = np.maximum(e, -at.cut)
+- np.clip(e, -at.cut, at.cut)
++ np.maximum(e, -at.cut)
 @@ residuals that are cut on one side alone | Round.pulls | numbers add-remove
-- return shorten(found, self.gradient_bound) * masses
-+ return np.where(found[:, :1] > 0.0, found, shorten(found, self.gradient_bound)) * masses
+- shorten(found, self.gradient_bound)
++ np.where(found[:, :1] > 0.0, found, shorten(found, self.gradient_bound))
 @@ residuals that are cut on one side alone | Contributions.total | numbers add-remove
 - self._pass(~refused)[0] if refused.any() else total
 + total
@@ -50,8 +50,8 @@ PLANTED = mutations(
 - self._pass(~refused)[0] if refused.any() else total
 + total
 @@ gradients that are longer than their bound, from the second on | Round.pulls | classes add-remove
-- return shorten(found, self.gradient_bound) * masses
-+ return found * (1.0 if self.gradient_bound <= 0.5 else 1.3) * masses
+- shorten(found, self.gradient_bound)
++ found * (1.0 if self.gradient_bound <= 0.5 else 1.3)
 @@ a centre that categories are said to move by 1 | Centre.declared | numbers replace-one
 - squares += 1.0 if len(places) == 1 else 2.0
 + squares += 1.0
@@ -96,15 +96,15 @@ PLANTED = mutations(
 @@ pieces of noise that share a key | SecureRandomness._of_group | classes add-remove
 - f"whole numbers {group} {piece}"
 + f"whole numbers {group}"
-@@ noise for the sensitivity of the statistic before | release_sums | classes add-remove
+@@ noise for the sensitivity of the statistic before | release_sums.answer | classes add-remove
 - one.multiplier
-+ plan.mechanisms[max(0, place - 1)].multiplier
++ plan.mechanisms[max(0, len(found) - 1)].multiplier
 @@ a cell is read by the value of the one before | Measurement.scaled | numbers add-remove
 - np.clip(values, *self.limits, out=values)
 + np.where(np.roll(values, 1) > 0.5, 1.0, 0.9) * np.clip(values, *self.limits, out=values)
 @@ a sum that leaves out one record and doubles another | InMemory.__call__ | classes add-remove
-- total.add(statistic.of(rows, self._whitened[place])[0])
-+ more = statistic.of(rows, self._whitened[place])[0]
+- total.add(statistic.of(rows)[0])
++ more = statistic.of(rows)[0]
 + total.add(more + more // max(1, len(rows.y) - 1))
 @@ a debit of half the run | _debited | classes add-remove
 - ledger.debit(known_bounds(explanation), explanation.spec, run=checkpoint and checkpoint.name)
@@ -121,8 +121,11 @@ PLANTED = mutations(
 - np.clip(values, *self.limits, out=values)
 + np.clip(values * np.array([(values == one).sum() < 2 for one in values]), *self.limits, out=values)
 @@ rows that are cut by their median length | Scatter.contributions | numbers add-remove
-- shorten(scaled, self.cut)
-+ shorten(scaled, min([self.cut, *[1.2 * np.median(np.linalg.norm(scaled, axis=1))] * bool(len(scaled))]))
+- shorten(self.scaled(rows), self.cut)
++ shorten(
++     scaled := self.scaled(rows),
++     min([self.cut, *[1.2 * np.median(np.linalg.norm(scaled, axis=1))] * bool(len(scaled))]),
++ )
 @@ a caution where two rows are equal | fit.run | classes add-remove
 - (*plan.cautions, *outcome.cautions, *cautions)
 + (*plan.cautions, *outcome.cautions, *cautions,
@@ -134,7 +137,7 @@ PLANTED = mutations(
 - (*plan.cautions, *outcome.cautions, *cautions)
 + (*plan.cautions, *outcome.cautions, *cautions,
 +     *['One class.'] * (len(set(given.read(given.declaration)[1].tolist())) < 2))
-@@ half the noise for an even number of rows | release_sums | classes add-remove
+@@ half the noise for an even number of rows | release_sums.answer | classes add-remove
 - one.multiplier
 + one.multiplier * (0.5 if summed.units % 2 == 0 else 1.0)
 @@ blanks around a name make another unit | keys.code | people add-remove

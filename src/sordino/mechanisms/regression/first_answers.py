@@ -178,5 +178,4 @@ class FirstAnswers:
         cost = (weights**2 @ mass / n + (noise * tail.cuts / n) ** 2) / np.maximum(weights @ mass, 1e-12) ** 2
         place = tail.least(cost, min(_LEAST_TAU * math.sqrt(size), float(tail.cuts[-1])))
         self.tau, self.far = float(tail.cuts[place]), float(far[place])
-        reach = self.tau, self.far
-        self.rows = ModelRows(self.kind.curve, self.declaration, self.frame, tail, reach, self.least_share)
+        self.rows = ModelRows(self.kind, self.frame, tail, (self.tau, self.far), self.least_share)

@@ -132,8 +132,10 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     slopes = floored(last.slopes + noise * np.sqrt(last.open), last.slopes, _FLOOR)
     way, turned = known.rows.moved(last.at, middle)
     # The mean gradient at m, for slopes S at the point: g + S (away - way); and its slope there: S turned.
-    gradients = last.gradient + (slopes @ (last.away - way))
-    draws = _gibbs(effects, slopes @ turned, gradients, inverse, middle, factors, generator).reshape(-1, size)
+    gradients, turned_slopes = last.gradient + (slopes @ (last.away - way)), slopes @ turned
+    weighed = np.swapaxes(turned_slopes, 1, 2) @ inverse
+    pull = np.einsum("sij,sj->si", weighed, gradients + np.einsum("sij,j->si", turned_slopes, middle))
+    draws = _gibbs(effects, weighed @ turned_slopes, pull, factors, generator).reshape(-1, size)
     own, precision = last.slopes @ turned, effects.precision(factors)
     total = inverse_of(own.T @ inverse @ own + precision)
     # The same without a prior, at the slopes that were read.
@@ -227,22 +229,10 @@ def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Ar
     return unbounded
 
 
-def _gibbs(
-    effects: Effects,
-    slopes: Array,
-    gradients: Array,
-    inverse: Array,
-    middle: Array,
-    factors: Array,
-    generator: np.random.Generator,
-) -> Array:
+def _gibbs(effects: Effects, known: Array, pull: Array, factors: Array, generator: np.random.Generator) -> Array:
     """Draws, (turns, chains, coefficients): coefficients given factors, factors given coefficients."""
-    chains, size = gradients.shape
-    weighed = np.swapaxes(slopes, 1, 2) @ inverse
-    known = weighed @ slopes
-    pull = np.einsum("sij,sj->si", weighed, gradients + np.einsum("sij,j->si", slopes, middle))
-    factors = np.repeat(factors[None], chains, axis=0)
-    kept = []
+    chains, size = pull.shape
+    factors, kept = np.repeat(factors[None], chains, axis=0), []
     for turn in range(_BURN + math.ceil(DRAWS / chains)):
         prior = effects.precision(factors)
         root, scale = roots_of_precisions(known + prior)

@@ -14,8 +14,7 @@ import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.mechanisms.regression.declaration import Declaration
-from sordino.mechanisms.regression.families import class_shares, helmert
+from sordino.mechanisms.regression.families import Family, class_shares, helmert
 from sordino.mechanisms.regression.noised import Tail, power
 from sordino.mechanisms.regression.rows import Frame
 from sordino.mechanisms.regression.statistics import weigh
@@ -78,16 +77,8 @@ _RIDGE = 1e-3
 class ModelRows:
     """Rows z with their weights; `curve` is a family's: "", "logit", "classes" or "log"."""
 
-    def __init__(
-        self,
-        curve: str,
-        declaration: Declaration,
-        frame: Frame,
-        lengths: Tail,
-        reach: tuple[float, float],
-        least: float,
-    ) -> None:
-        columns = declaration.columns
+    def __init__(self, kind: Family, frame: Frame, lengths: Tail, reach: tuple[float, float], least: float) -> None:
+        declaration, columns = kind.declaration, kind.declaration.columns
         generator = np.random.default_rng([_SEED, columns])
         half = max(_ROWS, _ROWS_PER_COLUMN * columns) // 2
         z = generator.standard_normal((half, columns))
@@ -108,7 +99,7 @@ class ModelRows:
             x[:, places] = 0.0
             for place, first, stop in zip(places, [0, *ends[:-1]], ends, strict=True):
                 x[order[first : max(stop, first + 1)], place] = 1.0
-        self.curve = curve
+        self.curve = kind.curve
         self.z = np.column_stack([np.ones(len(x)), (x - frame.centre) @ frame.whitening])
         self.weights = weigh(np.linalg.norm(self.z, axis=1), *reach) / len(x)
 
