@@ -120,21 +120,19 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "np.clip(y / target_bound(problem), -1.0, 1.0)",
             "y / target_bound(problem)",
         ),
-        # Sums of ridge and of natural gradients: rows into the ball, products to their clip, targets.
-        Edit(_SUMS, "digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])", "digits(rows)"),
+        # Rows into the ball, and every vector that is shortened; targets.
         Edit(
-            _SUMS,
-            "digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)",
-            "digits(values, exponent)",
+            "noise/whole_rows.py",
+            "return values * (most / np.maximum(row_lengths(values), most))[:, None]",
+            "return values",
         ),
         Edit("mechanisms/statistics/second_moments.py", "np.clip(y[part], -1.0, 1.0)", "y[part]"),
-        # Bounded influence: cells, every vector that is shortened, a person's rows together, and slopes.
+        # Bounded influence: cells, a person's rows together, and slopes.
         Edit(
             "mechanisms/regression/declaration.py",
             "np.clip(column, -1.0, 1.0, out=column)",
             "pass",
         ),
-        Edit(_STATISTICS, "return values * (most / np.maximum(row_lengths(values), most))[:, None]", "return values"),
         Edit(_STATISTICS, "np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))", "np.ones_like(safe)"),
         Edit(
             _AT_POINT,

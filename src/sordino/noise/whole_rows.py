@@ -57,7 +57,7 @@ def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
 def inside_ball(rows: Array) -> Array:
     """Rows brought into the unit ball, those outside by shortening, in units of 2^-20."""
-    return digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])
+    return digits(shorten(rows, 1.0))
 
 
 def directions(rows: Array, out: Array | None = None) -> tuple[Array, Array]:
@@ -74,10 +74,15 @@ def directions(rows: Array, out: Array | None = None) -> tuple[Array, Array]:
     return turned, sizes
 
 
+def shorten(values: Array, bound: float) -> Array:
+    """Rows of length at most `bound`, a hair less; longer ones are shortened."""
+    most = INSIDE * bound
+    return values * (most / np.maximum(row_lengths(values), most))[:, None]
+
+
 def shortened(values: Array, bound: float, exponent: int) -> Array:
     """Rows of length at most `bound` <= 2^exponent, longer ones shortened, in units of 2^(exponent - 20)."""
-    most = INSIDE * bound
-    return digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)
+    return digits(shorten(values, bound), exponent)
 
 
 class ExactWeights(NamedTuple):

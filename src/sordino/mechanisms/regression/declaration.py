@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.validate import POSITIVE, Interval, number, one_of, refuse, whole_number
+from sordino.core.validate import POSITIVE, number, one_of, refuse, whole_number
 from sordino.data.table import empty_columns
+from sordino.data.units import MOST_RECORDS
 
 KINDS = ("number", "binary", "category")
-# Means over so many rows of one unit are exact enough, see `statistics.Centre`.
-MOST_RECORDS = Interval(1, 4096)
 # From this many columns on, a category's 0/1 columns are summed as they are; fewer are shorter less one half.
 _SHIFTED_BELOW = 4
 

@@ -14,10 +14,10 @@ from sordino.data.scaling import row_lengths
 from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import At, Family, Poisson, Says
 from sordino.mechanisms.regression.rows import Frame, UnitRows, exponent_of
-from sordino.mechanisms.regression.statistics import shorten, vectors
+from sordino.mechanisms.regression.statistics import vectors
 from sordino.noise.integer_sums import DIGITS, Contributions, Grams, Outers, digits
 from sordino.noise.port import Statistic
-from sordino.noise.whole_rows import INSIDE
+from sordino.noise.whole_rows import INSIDE, shorten
 
 # Sizes of residuals are cut here, in scales, and centred by half of that: the scale of a row is read from them.
 MOST_SIZE = 3.0

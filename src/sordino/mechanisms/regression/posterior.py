@@ -14,9 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.arrays import Array, tails, weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED
-from sordino.core.validate import OPEN_UNIT, number
 from sordino.mechanisms.regression.learn import Learned, settled
 from sordino.mechanisms.regression.noised import floored, inverse_of, power, roots_of_precisions
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
@@ -110,8 +109,7 @@ class Posterior:
 
     def interval(self, level: float) -> Array:
         """Central intervals of every coefficient, (coefficients, 2)."""
-        number("level", level, OPEN_UNIT)
-        return weighted_quantiles(self.draws, self.weights, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        return weighted_quantiles(self.draws, self.weights, tails(level))
 
     def in_table_units(self) -> tuple[Array, Array]:
         """Draws of the coefficients in the table's units, intercept first, and their weights."""

@@ -25,18 +25,12 @@ from sordino.mechanisms.regression.rows import Frame, UnitRows, exponent_of
 from sordino.noise import integer_sums as exact
 from sordino.noise.integer_sums import DIGITS, Contributions, Nonnegative
 from sordino.noise.port import FINE, Statistic
-from sordino.noise.whole_rows import INSIDE
+from sordino.noise.whole_rows import INSIDE, shorten
 
 # The centre's numbers are shortened to this share of the half-diagonal of their box: corners are rare.
 CENTRE_SHARE = 0.75
 # Means over a unit's rows are cut row by row; this much covers 4,096 rows of 8,192 columns.
 _CUT = 2.0**-14
-
-
-def shorten(values: Array, bound: float) -> Array:
-    """Rows of length at most `bound`, a hair less; longer ones are shortened."""
-    most = INSIDE * bound
-    return values * (most / np.maximum(row_lengths(values), most))[:, None]
 
 
 def weigh(lengths: Array, tau: float | Array, far: float | Array) -> Array:
