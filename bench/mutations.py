@@ -136,7 +136,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit(_STATISTICS, "np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))", "np.ones_like(safe)"),
         Edit(
             _AT_POINT,
-            "return found * given.rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]",
+            "return found * rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]",
             "return found",
         ),
         Edit(
