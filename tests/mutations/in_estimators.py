@@ -97,7 +97,7 @@ IN_ESTIMATORS = mutations(
 - 0.5 * (2.0 + self.cross**2) ** 2 + self.square**2
 + 2.0 + self.square**2
 @@ record sums: rows not brought into the ball | inside_ball | noise/test_record_sums.py mechanisms/statistics
-- digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])
+- digits(shorten(rows, 1.0))
 + digits(rows)
 @@ record sums: digits rounded to the nearest | digits | noise/test_record_sums.py mechanisms/statistics
 - np.trunc(values * math.ldexp(1.0, DIGITS - exponent))
