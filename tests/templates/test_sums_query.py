@@ -14,7 +14,8 @@ from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.ledger import Ledger
-from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
+from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
+from sordino.ledger.release.document import posterior_arrays
 from sordino.ledger.verification import EntryVerdict
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.rounds.device import run_sums
@@ -85,8 +86,9 @@ def test_the_release_is_stored_read_back_and_certified(tmp_path):
     spec = described()
     bound = explain(spec, DELTA).tightest
     assert bound is not None
-    kind, same, arrays = stored(ran(spec, table(), SeededRandomness(3)))
-    assert (kind, same) == (NAME, spec)
+    released = ran(spec, table(), SeededRandomness(3))
+    kind, arrays = released.query, posterior_arrays(released.posterior)
+    assert (kind, released.spec) == (NAME, spec)
     model = describe_model(GaussianLinear())
     folder = write_release(tmp_path / "one", StoredRelease(kind, spec, bound, DELTA, False, arrays, model=model))
     back = read_release(folder)

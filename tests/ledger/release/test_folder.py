@@ -13,7 +13,8 @@ from sordino.accounting.evaluate import as_json, explain
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
-from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
+from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
+from sordino.ledger.release.document import chain_arrays
 from sordino.mechanisms.chain.release import KeptIterates, LastIterate
 from sordino.models import MODELS, GaussianMixture, Logistic, MLPRegression
 from sordino.models.base import describe_model
@@ -26,7 +27,7 @@ def example(**values) -> StoredRelease:
     spec = read_spec(EXAMPLES / "specs" / "full-last-iterate.json")
     found = explain(spec, 1e-5)
     assert found.tightest is not None
-    kind, _, arrays = stored(LastIterate(spec, np.linspace(-1, 1, spec.dim, dtype=np.float32)[None]))
+    kind, arrays = chain_arrays(LastIterate(spec, np.linspace(-1, 1, spec.dim, dtype=np.float32)[None]))
     model = describe_model(Logistic(weight_decay=0.1))
     release = StoredRelease(kind, spec, found.tightest, 1e-5, True, arrays, model=model, answers=as_json(found))
     return replace(release, **values)
@@ -90,7 +91,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_every_iterate_and_every_registered_model():
     spec = read_spec(EXAMPLES / "specs" / "kept-draws.json")
-    kind, _, arrays = stored(KeptIterates(spec, np.zeros((1, 4, spec.dim))))
+    kind, arrays = chain_arrays(KeptIterates(spec, np.zeros((1, 4, spec.dim))))
     assert (kind, arrays["draws"].shape) == ("kept-iterates", (1, 4, spec.dim))
     network = MLPRegression(hidden=(5, 2), activation="relu")
     models = (Logistic(weight_decay=0.3), network, GaussianMixture((0.4, 0.6), 2.0))
