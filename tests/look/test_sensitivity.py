@@ -24,7 +24,7 @@ from sordino.explore.look_plan import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.parse_questions import parsed
 from sordino.mechanisms.statistics.questions import EXPONENT, Correlation, Rows
-from sordino.noise.calls import Law
+from sordino.noise.randomness import Law
 
 FEATURES = (
     Feature("age", Number(0, 100)),

@@ -24,9 +24,9 @@ from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.models import Logistic
 from sordino.models.exact import ConjugateRegression
-from sordino.noise.calls import NoisePort
 from sordino.noise.gaussian import ExactGaussians, whole_laplace
 from sordino.noise.port import ExactDraws
+from sordino.noise.randomness import NoisePort
 from tests.mechanisms.specs import training_spec
 from tests.mechanisms.test_propose_test_sample import RUN
 from tests.mechanisms.test_propose_test_sample import module as proposed

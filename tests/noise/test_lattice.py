@@ -8,7 +8,6 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
-from sordino.noise.calls import ADDED
 from sordino.noise.lattice import (
     Lattice,
     LatticeNoise,
@@ -18,7 +17,7 @@ from sordino.noise.lattice import (
     lattice_exponent,
     noised_exactly,
 )
-from sordino.noise.randomness import Purpose
+from sordino.noise.randomness import ADDED, Purpose
 from sordino.noise.secure import SecureRandomness
 
 GENERATOR = np.random.default_rng(0)

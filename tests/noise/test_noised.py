@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from sordino.core.validate import InputError
-from sordino.noise.calls import NoisePort
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.port import CheckedSum, Grid, SumNoise, grid_below
+from sordino.noise.randomness import NoisePort
 from tests.noise.released import noised_sums
 
 NUMBER = 20_000

@@ -17,7 +17,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.estimators.fit import ESTIMATORS
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, MODELS
-from sordino.noise.calls import Law
+from sordino.noise.randomness import Law
 from tests.replay.estimator_cases import CASES, DELTA, Bench
 
 

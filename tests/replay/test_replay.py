@@ -14,11 +14,10 @@ from papers.round_words import stated_spec
 from sordino.auditing.replay.plan import Planned, compare, planned_calls
 from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Spec, read_spec
-from sordino.noise.calls import Law, NoisedCall
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.lattice import Total
 from sordino.noise.port import noised_whole
-from sordino.noise.randomness import Purpose
+from sordino.noise.randomness import Law, NoisedCall, Purpose
 from tests.noise.released import noised_sums
 
 ROOT = Path(sordino.__file__).parent

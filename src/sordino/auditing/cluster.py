@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -53,11 +53,7 @@ class ClusterOptions:
         return self.local or self.address.startswith("tls://")
 
 
-class Block(NamedTuple):
-    """Models of one of the datasets, by its place, and their seeds."""
-
-    side: int
-    seeds: Seeds
+Block = tuple[int, Seeds]  # models of one of the datasets, by its place, and their seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +64,13 @@ class FitWork:
     datasets: tuple[Any, ...]
 
     def done(self, unit: Block) -> Releases:
-        return fitted(self.fit_many, self.datasets[unit.side], unit.seeds)
+        side, seeds = unit
+        return fitted(self.fit_many, self.datasets[side], seeds)
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Finished blocks of one audit in a folder; `fingerprint` tells audits apart.
-
-    Files are for their owner only, and gone when all blocks are there: they hold models, which no release may contain.
-    """
+    """Finished blocks of an audit in a folder, for their owner only; `fingerprint` tells audits apart."""
 
     folder: Path
     fingerprint: str
@@ -85,7 +79,7 @@ class Checkpoints:
     def of(cls, folder: Path, work: FitWork, units: Sequence[Block]) -> "Checkpoints":
         digest = hashlib.sha256(repr(work.fit_many).encode())
         sides = [part for data in work.datasets for part in (data.features, data.target)]
-        for array in map(np.ascontiguousarray, (*sides, *(unit.seeds for unit in units))):
+        for array in map(np.ascontiguousarray, (*sides, *(seeds for _, seeds in units))):
             digest.update(f"{array.shape}{array.dtype}".encode() + array.tobytes())
         return cls(folder, digest.hexdigest())
 
@@ -116,10 +110,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class FitOnCluster:
-    """How `AuditOptions.fit_sides` fits on a cluster, or here where `options` is absent.
-
-    With `partial_results` finished blocks are kept in that folder: the same audit, started again, resumes from there.
-    """
+    """How `fit_sides` fits on a cluster, or here; blocks kept in `partial_results` let the same audit resume."""
 
     options: ClusterOptions | None
     partial_results: Path | None = None
@@ -127,7 +118,7 @@ class FitOnCluster:
     def __call__(self, fit_many: FitMany, datasets: Sequence[Any], seeds: Sequence[Seeds]) -> list[Releases]:
         """The releases of each dataset's models, one row for each seed."""
         work = FitWork(fit_many, tuple(datasets))
-        units = [Block(side, block) for side, own in enumerate(seeds) for block in blocks_of(fit_many, own)]
+        units = [(side, block) for side, own in enumerate(seeds) for block in blocks_of(fit_many, own)]
         kept = None if self.partial_results is None else Checkpoints.of(self.partial_results, work, units)
         loaded = {} if kept is None else {number: kept.load(number) for number in range(len(units))}
         results = {number: releases for number, releases in loaded.items() if releases is not None}
@@ -137,15 +128,7 @@ class FitOnCluster:
                 kept.save(number, releases)
             results[number] = releases
 
-        self._fit(work, units, [number for number in range(len(units)) if number not in results], finished)
-        if kept is not None:
-            kept.remove(len(units))
-        return [
-            np.concatenate([results[number] for number, unit in enumerate(units) if unit.side == side])
-            for side in range(len(work.datasets))
-        ]
-
-    def _fit(self, work: FitWork, units: Sequence[Block], missing: Sequence[int], finished: Finished) -> None:
+        missing = [number for number in range(len(units)) if number not in results]
         if self.options is None:
             for number in missing:
                 finished(number, work.done(units[number]))
@@ -153,6 +136,12 @@ class FitOnCluster:
             done_in_processes(work, units, missing, self.options.workers, finished)
         elif missing:
             _on_scheduler(work, units, missing, self.options, finished)
+        if kept is not None:
+            kept.remove(len(units))
+        return [
+            np.concatenate([results[number] for number, (place, _) in enumerate(units) if place == side])
+            for side in range(len(work.datasets))
+        ]
 
 
 def _on_scheduler(

@@ -30,10 +30,7 @@ Counts = NDArray[np.int64]
 
 
 def upper_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[np.float64]:
-    """The one-sided upper limit: a rate above it makes so few errors with probability at most `failure`.
-
-    `errors` of `trials` may be arrays. All trials wrong answers 1.
-    """
+    """The upper limit: a rate above it makes so few errors with probability at most `failure`; 1 if all are wrong."""
     errors, trials = _counts(errors, trials)
     failure = number("failure", failure, OPEN_UNIT)
     inside = np.minimum(errors, trials - 1)

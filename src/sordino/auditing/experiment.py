@@ -104,10 +104,7 @@ _RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "
 
 @dataclass(frozen=True)
 class ChainFit(FitInBlocks):
-    """Models of a spec by the kernel that makes releases; one release is all chains and iterates the spec keeps.
-
-    An audit releases none: it runs a replica with as many chains as it needs models, and looks at one at a time.
-    """
+    """Models of a spec by the kernel that makes releases: a replica with as many chains, seen one at a time."""
 
     def __post_init__(self) -> None:
         chain_of(self.spec)
@@ -294,10 +291,7 @@ def _chosen(
 def audit_by_fixed_score(
     fit_many: FitMany, first: Any, second: Any, score: ScoreFunction, claim: Claim, options: AuditOptions, evidence: str
 ) -> LowerBound:
-    """Lower bound on epsilon from a score fixed before any model was seen, larger for the second dataset.
-
-    All thresholds are tried on all models, with limits that hold for all of them at once, and so does the curve found.
-    """
+    """Lower bound from a score fixed before any model was seen, with limits that hold for all thresholds at once."""
     each_side = options.models // 2
     seeds = drawn_seeds(options, each_side)
     scores = [score(side) for side in (options.fit_sides or fit_here)(fit_many, (first, second), seeds)]

@@ -78,10 +78,7 @@ def train_and_audit(
     canaries: int = 1000,
     **more: Any,
 ) -> tuple[Trained, LowerBound]:
-    """Train as `train` does, with canaries among the examples, and bound the run's epsilon from below.
-
-    The spec is about records and canaries together; nothing else of what is returned depends on them.
-    """
+    """Train as `train` does, with canaries among the records of the spec, and bound the run's epsilon from below."""
     run, many = check_planting(spec, training), whole_number("canaries", canaries)
     planted = Planted(loss, many, spec.relation is Relation.REPLACE_ONE, run.contribution)
     watching = replace(training, watch=lambda tree: tree["canaries"])

@@ -128,8 +128,7 @@ DEFAULT_RESERVE = 0.1
 class Budget:
     """The total privacy loss everything released from one dataset may have; its name is never computed from rows.
 
-    `reserve` is the share of delta for releases that may fail outright (approximate, total-variation and truncated
-    ones).
+    `reserve` is the share of delta for releases that may fail outright (approximate, total-variation, truncated).
     """
 
     dataset: str

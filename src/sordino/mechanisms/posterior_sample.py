@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 from sordino.core import spec as specs
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, instance_of, refuse
-from sordino.noise.calls import Law
 from sordino.noise.port import ExactDraws
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.randomness import Law, Purpose, Randomness
 
 Potential = Callable[[Array], Array]  # rows of parameters to one value each
 Gradient = Callable[[Array], Array]  # one vector of parameters to another

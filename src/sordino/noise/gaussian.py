@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse
-from sordino.noise.calls import ADDED, NoisePort
-from sordino.noise.randomness import OneProcess, Purpose, Randomness
+from sordino.noise.randomness import ADDED, NoisePort, OneProcess, Purpose, Randomness
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.intp]
@@ -37,10 +36,7 @@ def random_words(generator: np.random.Generator, word_bits: int) -> Bits:
 
 
 class Deviates:
-    """Independent uniform numbers in (0, 1), each a sequence of words of `word_bits` fair bits.
-
-    Comparing two looks at their first words and, where those are equal, at ever more: as real numbers compare.
-    """
+    """Independent uniform numbers in (0, 1) as words of fair bits, compared as real numbers are: by ever more words."""
 
     def __init__(self, bits: Bits, size: int, word_bits: int) -> None:
         self._bits, self._size, self.word_bits = bits, size, word_bits

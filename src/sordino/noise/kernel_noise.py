@@ -11,10 +11,9 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from sordino.noise.calls import ADDED, Law, NoisedCall
 from sordino.noise.device_gaussian import step_gaussians
 from sordino.noise.lattice import Lattice, in_doubles
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.randomness import ADDED, Law, NoisedCall, Purpose, Randomness
 from sordino.noise.rounded_gaussian import SCALES
 from sordino.noise.secure import key_for, standard_gaussians
 

@@ -23,10 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
-from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort
 from sordino.noise.gaussian import ExactGaussians, whole_laplace
 from sordino.noise.integer_sums import Contributions, Sums
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.randomness import ADDED, Law, NoisedCall, NoisePort, Purpose, Randomness
 from sordino.noise.rounded_gaussian import rounded_gaussians
 from sordino.noise.wide_sums import Summed
 
@@ -104,10 +103,9 @@ class SumNoise:
         return self.noised([total], asked.bound if later else None)
 
     def noised(self, totals: Sequence[CheckedSum], bound: float | None = None, place: int | None = None) -> Array:
-        """Sums of one unit, stacked, with noise, rounded to a grid: one call.
+        """Sums of one unit, stacked, with noise (from `place` on, if given), rounded to a grid: one call.
 
-        One unit moves the stack, each sum over its noise, by at most the root of the sum of mu^2. Gaussians from
-        `place` on are used, for rounds that are asked for by number.
+        One unit moves the stack, each sum over its noise, by at most the root of the sum of mu^2.
         """
         # Sums beyond 62 bits are Python's whole numbers in an array of objects, which shift, subtract and add alike.
         sums, exponent = np.concatenate([one.sums for one in totals]), totals[0].exponent

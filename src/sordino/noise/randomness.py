@@ -1,23 +1,23 @@
-"""Sources of random numbers: one interface, a stream for every purpose, and the state that a checkpoint stores."""
+"""Sources of random numbers, a stream for every purpose, and the port where they meet what they are noise of."""
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.validate import InputError, Interval, refuse, whole_number
-from sordino.noise.calls import ADDED, NoisePort
+from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
 from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
 
 _SEEDS = Interval(0, 2**128 - 1)
@@ -86,6 +86,47 @@ class OneProcess:
         self.__reduce_ex__(2)
 
 
+# A noised call, and who answers it: a mechanism hands the port the exact statistic, the scale and a way to draw.
+
+Answer = TypeVar("Answer")
+
+
+class Law(StrEnum):
+    """How the answer of a call is distributed around its statistic, independently in every entry."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+
+
+class NoisedCall(NamedTuple):
+    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise."""
+
+    law: Law
+    statistic: NDArray[Any]
+    scale: ArrayLike
+    unit: float = 1.0
+    bound: float | None = None  # the longest contribution, where it follows from earlier answers and no spec can say it
+    mu: float | None = None  # of the Gaussian mechanism, where the port computed the scale from a bound that it checked
+
+
+class NoisePort:
+    """Answers with the noise that is drawn; two of them are the same only if they are one object."""
+
+    def answer(self, call: NoisedCall, draw: Callable[[], Answer]) -> Answer:
+        """The noised statistic; `draw` makes it, and is asked at most once."""
+        del call
+        return draw()
+
+    def added(self, total: Total, scale: Array, drawn: Array | LatticeNoise) -> Array:
+        """The same for a sum inside a compiled kernel, where noise on its lattice, or standard Gaussians, was drawn."""
+        if isinstance(drawn, LatticeNoise):
+            return noised_exactly(*total, drawn)
+        return total.noised(scale * drawn)
+
+
+ADDED = NoisePort()
+
+
 class Randomness(ABC):
     """A source of independent streams, one for each purpose; noise meets statistics in its `port`.
 
@@ -115,8 +156,7 @@ class Randomness(ABC):
     ) -> Whole:
         """Whole-number Gaussians of steps `first`, ..., `first + steps - 1`: an array of shape (steps, size).
 
-        `scales` are those of *all* steps of the run, the last one's behind it. Groups of steps are always drawn as a
-        whole.
+        `scales` are those of *all* steps of the run. Groups of steps are always drawn as a whole.
         """
         # Groups of steps, and pieces of them, have generators of their own: pieces are drawn on several cores.
         together = max(1, _GROUP // size)

@@ -33,7 +33,7 @@ def claim_of(domain=NUMBERS, relation="add-remove", **more):
 def hunted(mechanism, claim, *, calls=20_000, seed=1, confidence=0.999):
     mechanisms.seeded(seed)
     np.random.seed(seed)  # mechanisms as people write them draw from the global generator
-    hunt = Hunt(InProcess(mechanism), claim, HunterOptions(calls=calls, seed=seed, confidence=confidence))
+    hunt = Hunt(InProcess(mechanism).run, claim, HunterOptions(calls=calls, seed=seed, confidence=confidence))
     return hunt.run(), hunt
 
 

@@ -20,10 +20,9 @@ from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.release import LAWS, AverageSum
 from sordino.models import Domain, Logistic
-from sordino.noise.calls import NoisePort
 from sordino.noise.lattice import Lattice
 from sordino.noise.port import noised_average
-from sordino.noise.randomness import Randomness
+from sordino.noise.randomness import NoisePort, Randomness
 
 ALARM = 1e-6
 N, WIDTH = 300, 3

@@ -16,8 +16,8 @@ from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.rounding import ROUNDING, rounding_needed, score_error
 from sordino.models import Domain, Logistic
 from sordino.models.contributions import products, whole_rows
-from sordino.noise.calls import ADDED
 from sordino.noise.lattice import Lattice, in_doubles
+from sordino.noise.randomness import ADDED
 
 N, WIDTH, CLIP = 700, 4, 0.45
 MODEL = Logistic(weight_decay=0.01)

@@ -19,8 +19,8 @@ from sordino.mechanisms.networks.jaxpr import traced
 from sordino.mechanisms.networks.norms import Products
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
-from sordino.noise.calls import NoisePort
 from sordino.noise.lattice import in_doubles
+from sordino.noise.randomness import NoisePort
 from tests.mechanisms.networks.losses import CASES, ROWS, lengths, normal, plainly
 from tests.mechanisms.specs import training_spec
 

@@ -51,10 +51,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class LeakFinding:
-    """How well two neighbours can be distinguished, from below, and which they are, in words.
-
-    Without `placed`, which says what other records would have shown, every record shows the same.
-    """
+    """How well two neighbours are distinguished, from below; `placed` is what other records would have shown."""
 
     leak: "GaussianShift | LawPair | ComposedLoss | RandomShiftLeak"
     neighbours: str

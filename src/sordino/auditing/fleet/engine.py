@@ -85,10 +85,7 @@ def member_keys(seed: int, members: Array, purpose: KeyPurpose) -> Keys:
 
 
 def gaussians(keys: Keys, step: Array, dim: int) -> Array:
-    """Standard Gaussians of one step, shape (members, dim): coordinates 2j and 2j + 1 come from counter (step, j).
-
-    Every coordinate computes its pair's words anew, so that noise is drawn where it is added: faster than the traffic.
-    """
+    """Standard Gaussians of one step, (members, dim): coordinates 2j and 2j + 1 come from counter (step, j)."""
     coordinates = jnp.arange(dim, dtype=jnp.uint32)[None, :]
     pairs = coordinates >> np.uint32(1)
     first, second = threefry((keys[0][:, None], keys[1][:, None]), step.astype(jnp.uint32), pairs)

@@ -60,10 +60,7 @@ class FleetNetwork(ABC):
 
     @abstractmethod
     def gradient_sum(self, parts: Parts, X: Array, y: Array, weights: Array, clip_norm: float | None) -> Parts:
-        """Each copy's weighted sum of per-example gradients, each shortened to `clip_norm` first if that is given.
-
-        X has shape (models, batch, features), y (models, batch), weights (models, batch) with entries 0 or 1.
-        """
+        """Each copy's weighted sum of per-example gradients, shortened to `clip_norm`; X: (models, batch, features)."""
 
     @abstractmethod
     def scores(self, parts: Parts, X: Array) -> Array:

@@ -127,10 +127,7 @@ class TableDomain(Section):
 
 @dataclass(frozen=True)
 class PrivacyClaim(Section):
-    """What an author says of a mechanism: for all neighbours of this domain, epsilon and delta.
-
-    With "real" `arithmetic` what the last bits of a float tell is left aside.
-    """
+    """What an author says of a mechanism, for all neighbours of the domain; "real" `arithmetic` drops last bits."""
 
     root: ClassVar[str] = "the claim"
 

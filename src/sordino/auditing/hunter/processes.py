@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import IO, Any, NamedTuple, Protocol, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 from scipy.stats import rankdata
@@ -53,14 +53,6 @@ class CallOutput(NamedTuple):
     def of(encoded: Sequence[Any]) -> "CallOutput":
         shape, numbers, texts = encoded
         return CallOutput(shape, tuple(map(float, numbers)), tuple(texts))
-
-
-class Runner(Protocol):
-    """Something that can be asked for outputs of a mechanism on tables."""
-
-    def run(self, tables: Sequence[Table]) -> list[CallOutput]:
-        """One output for each table, in order."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -115,10 +107,7 @@ class HunterTarget:
 
 
 class Workers:
-    """So many processes of one target, by the interpreter `python`; use as a context, so that none is left behind.
-
-    A call that takes longer than `call_seconds` is ended. `folders` are searched for modules before all others.
-    """
+    """Processes of one target, each call for `call_seconds` at most; use as a context, so that none is left behind."""
 
     def __init__(
         self,

@@ -109,10 +109,7 @@ def hunt(
     options: HunterOptions,
     running: Workers | None = None,
 ) -> HunterReport:
-    """Try to refute what is claimed of a callable or a program; without a claim, that of the module's `CLAIMS` counts.
-
-    `running` are processes of this mechanism that earlier hunts have started.
-    """
+    """Try to refute a claim, or that of the module's `CLAIMS`; `running` are processes that earlier hunts started."""
     parsed = None if claim is None else PrivacyClaim.parse(claim)
     target = target_of(mechanism)
     begin, before = time.monotonic(), _cpu()
@@ -120,7 +117,7 @@ def hunt(
         if parsed is None and workers.declared is None:
             raise InputError("This callable has no claim. Give --claim, or define CLAIMS in its module.")
         parsed = PrivacyClaim.parse(workers.declared) if parsed is None else parsed
-        hunter = Hunt(workers, parsed, options, lambda: refuse_dependent(workers, target.words))
+        hunter = Hunt(workers.run, parsed, options, lambda: refuse_dependent(workers, target.words))
         refuse_seeded(workers, hunter.first_table, target.words)
         found = hunter.run()
         refuse_dependent(workers, target.words)

@@ -17,7 +17,7 @@ import numpy as np
 from sordino.auditing.confidence import lower_end, upper_end
 from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, variations
 from sordino.auditing.hunter.features import Event, Sample, best_events, evidence
-from sordino.auditing.hunter.processes import CallOutput, Runner, Table
+from sordino.auditing.hunter.processes import CallOutput, Table
 from sordino.core.gaussian import down, up
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, number, whole_number
 
@@ -25,6 +25,7 @@ ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3  # shares of the work in each round; a 
 SEARCHED, TEST_SHARES = 0.6, (0.6, 0.6, 1.0)  # of a round; of what is left for tests, one finalist after the other
 TESTS = len(ROUNDS) * FINALISTS
 START, SLOW, LEAST_TEST, MOST_TEST = 24, 3000, 32, 400_000
+AskFor = Callable[[Sequence[Table]], list[CallOutput]]  # one output for each table, in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +91,9 @@ class Hunt:
     """One hunt of one mechanism; `check` is called before tests, and refuses a mechanism that cannot be audited."""
 
     def __init__(
-        self, runner: Runner, claim: PrivacyClaim, options: HunterOptions, check: Callable[[], None] = lambda: None
+        self, run: AskFor, claim: PrivacyClaim, options: HunterOptions, check: Callable[[], None] = lambda: None
     ) -> None:
-        self.claim, self._runner, self._options, self._check = claim, runner, options, check
+        self.claim, self._asked, self._options, self._check = claim, run, options, check
         self._rng = np.random.default_rng(options.seed)
         self._outputs: dict[Table, list[CallOutput]] = defaultdict(list)
         self._share = (1.0 - options.confidence) / TESTS
@@ -155,7 +156,7 @@ class Hunt:
         """The outputs of fresh runs; what a test has counted may serve later searches."""
         order = [tables[int(place)] for place in self._rng.permutation(len(tables))]
         found: dict[Table, list[CallOutput]] = defaultdict(list)
-        for table, output in zip(order, self._runner.run(order), strict=True):
+        for table, output in zip(order, self._asked(order), strict=True):
             found[table].append(output)
         for table, outputs in found.items():
             self._outputs[table] += outputs

@@ -118,10 +118,7 @@ def mu_lower(
     confidence: float,
     blanks: NDArray[np.floating] | None = None,
 ) -> float:
-    """Lower bound on the shift that one canary makes, in standard deviations of the score, rounded down.
-
-    `scores`, and `blanks` that no canary has a part in, are in units of the described noise.
-    """
+    """Lower bound on a canary's shift in deviations of a score, rounded down; `blanks` are scores without a canary."""
     scores, heads = np.asarray(scores, np.float64), np.asarray(heads, bool)
     if scores.ndim != 1 or scores.shape != heads.shape or not np.isfinite(scores).all() or not len(scores):
         raise InputError(f"Expected one finite score for each of {heads.shape} coins, got shape {scores.shape}.")

@@ -141,10 +141,7 @@ class GuessPlan(NamedTuple):
 
 @lru_cache(maxsize=64)
 def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
-    """The plan whose median outcome proves most, of at most `most` canaries in `directions` directions.
-
-    `total_variation` bounds how well a coin can be guessed. Any plan is valid; this one suits a Gaussian release.
-    """
+    """The plan whose median outcome proves most of a Gaussian release; `total_variation` bounds a coin's clarity."""
     directions = min(whole_number("directions", directions, COUNT), whole_number("most", most, COUNT))
     advantage = number("total_variation", total_variation, PROBABILITY)
     clarity = min(_CLEAREST, 2 * float(special.ndtri(0.5 + 0.5 * min(advantage, 1 - 1e-12))))
@@ -169,10 +166,7 @@ def planned_guesses(directions: int, most: int, total_variation: float, delta: f
 
 
 def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of guesses that can be planned, and how many of them are right in the middle of all runs.
-
-    A coin shifts the score of its direction by `clarity`, the others there are noise to it; the farthest are guessed.
-    """
+    """Numbers of guesses to plan, and how many are right in the median run; a coin shifts a score by `clarity`."""
     coins = directions * each
     guesses = np.unique(np.round(np.geomspace(1, coins, _SIZES)).astype(np.int64))
     shift = clarity / 2 / math.sqrt(1.0 + (each - 1) * clarity**2 / 4)

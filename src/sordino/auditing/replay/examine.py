@@ -41,7 +41,7 @@ from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.results import Result, ResultTable
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
-from sordino.noise.calls import Law
+from sordino.noise.randomness import Law
 
 # A release may be audited many times, and sound code must not be called broken in one of twenty audits.
 CONFIDENCE = 0.9999

@@ -26,7 +26,7 @@ from sordino.core.spec import (
     Spec,
 )
 from sordino.core.validate import InputError, refuse
-from sordino.noise.calls import Law, NoisedCall
+from sordino.noise.randomness import Law, NoisedCall
 
 _SAME_SCALE = 1e-6  # scales are rounded to the precision that a run computes in
 _AVERAGE_LAWS = {AverageNoiseKind.LAPLACE: Law.LAPLACE, AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN}

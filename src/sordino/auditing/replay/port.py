@@ -26,9 +26,8 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.core.validate import Interval, whole_number
-from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
-from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
+from sordino.noise.randomness import ADDED, Law, NoisedCall, NoisePort, Purpose, Randomness, SeededRandomness
 from sordino.noise.secure import SecureRandomness
 
 Sources = Callable[[], Randomness]
@@ -64,10 +63,7 @@ class Recording:
 
 
 class Recorder(NoisePort):
-    """Records runs and replays their answers; one object for many runs, because each has its kernels compiled for it.
-
-    In a replay all but the noise is drawn as in the recording; noise is drawn anew: what bypasses the port shows.
-    """
+    """Records runs and replays their answers, drawing noise anew; one object for many runs, as kernels are compiled."""
 
     def __init__(self) -> None:
         self._seen: list[Seen] = []

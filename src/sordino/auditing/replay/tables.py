@@ -141,10 +141,7 @@ class DrawnTables:
         return self._with_holes(column, cells, place, alike=kind == "holes")
 
     def _with_holes(self, column: ColumnKind, drawn: np.ndarray, place: int, *, alike: bool) -> list[Any]:
-        """Half of the cells missing, those beside the differing record too: no other row may decide how they are read.
-
-        Where `alike`, a cell of the differing record is the first of another type; else others are undeclared too.
-        """
+        """Half of the cells missing, beside the differing record too; if `alike`, its own has another type."""
         cells = drawn.tolist()
         if isinstance(column, Number):
             middle = 0.5 * (column.low + column.high)

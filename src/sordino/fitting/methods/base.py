@@ -220,8 +220,7 @@ _LOG_LOSS_TOLD = 0.26
 def error_over_constant(problem: FitProblem, share: float, offset: float = 0.0) -> float:
     """The expected error over that of the best constant, if `share` of the scores' variance is learned.
 
-    All scores are off by a number of variance `offset`, which at even odds adds p (1 - p) / 2 = 1/8 of it to a
-    log-loss.
+    Scores that are off by a number of variance `offset` add p (1 - p) / 2 = 1/8 of it to a log-loss at even odds.
     """
     if problem.classes is None:
         return math.sqrt(1.0 - NUMBER_SCORES**2 * share + offset)

@@ -43,10 +43,7 @@ _SPREAD = 0.5  # the spread of a mixture's components in the units that its roun
 
 @dataclass(frozen=True)
 class MessageRounds:
-    """The likelihood of a record, and how its messages are clipped, weighed and averaged; all of it is public.
-
-    `unit` multiplies rows, `target_unit` targets. Shares of the way fall from `first` to `last`.
-    """
+    """A record's likelihood, and how messages are clipped, weighed and averaged, in public units of rows."""
 
     site: Site
     number: int

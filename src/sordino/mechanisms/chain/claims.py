@@ -25,8 +25,8 @@ from sordino.mechanisms.chain.rounding import hidden_lattice
 from sordino.models.base import Model
 from sordino.models.clip import working_bound
 from sordino.models.facts import Domain
-from sordino.noise.calls import NoisePort
 from sordino.noise.lattice import Lattice, checked_bound
+from sordino.noise.randomness import NoisePort
 
 # Rows and targets beyond this are not limited: products of a few of them are still numbers.
 _UNLIMITED = 1e60

@@ -27,10 +27,9 @@ from sordino.mechanisms.chain.functional_batches import DrawnBatch, PureBatches
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.models.registry import JaxModel
-from sordino.noise.calls import ADDED, NoisePort
 from sordino.noise.kernel_noise import keyed_noise, keyed_scale
 from sordino.noise.lattice import GROUP, in_doubles
-from sordino.noise.randomness import Purpose
+from sordino.noise.randomness import ADDED, NoisePort, Purpose
 from sordino.noise.secure import is_secure, key_for, standard_gaussians
 from sordino.noise.whole_rows import checked_rows
 

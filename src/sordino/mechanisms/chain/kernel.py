@@ -22,8 +22,8 @@ from sordino.mechanisms.chain.batches import bucket
 from sordino.models.base import Model
 from sordino.models.clip import row_lengths
 from sordino.models.contributions import RowSizes, shortened, whole_rows
-from sordino.noise.calls import ADDED, NoisePort
 from sordino.noise.lattice import Total, grid_total, no_total, plain_total
+from sordino.noise.randomness import ADDED, NoisePort
 
 
 class Records(NamedTuple):

@@ -28,9 +28,9 @@ from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Evidence, View
 from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
 from sordino.core.validate import Interval, instance_of, own_arrays, refuse, whole_number
-from sordino.noise.calls import Law
 from sordino.noise.lattice import Lattice
 from sordino.noise.port import grid_below
+from sordino.noise.randomness import Law
 
 
 @dataclass(frozen=True)

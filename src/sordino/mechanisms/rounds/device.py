@@ -33,7 +33,6 @@ from sordino.mechanisms.chain.kernel import (
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
-from sordino.noise.calls import ADDED, NoisePort
 from sordino.noise.kernel_noise import floating_noise, lattice_noise
 from sordino.noise.lattice import (
     GROUP,
@@ -46,7 +45,7 @@ from sordino.noise.lattice import (
     in_precision,
     plain_total,
 )
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.randomness import ADDED, NoisePort, Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows
 
 _BLOCK_BYTES = 4 * 2**20
