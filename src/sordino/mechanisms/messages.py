@@ -308,7 +308,7 @@ class Messages(Query):
         return state.prior + state.messages
 
     def release(
-        self, spec: Spec, run: Run, state: MessageState, iterates: NDArray[Any] | None
+        self, spec: Spec, run: Run, state: MessageState, iterates: NDArray[np.floating] | None
     ) -> MessagePassingRelease:
         natural = in_precision(self.kept(state), run.dtype)
         repairs = Repairs(*(int(count) for count in state.repairs))

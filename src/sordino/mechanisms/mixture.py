@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
@@ -119,7 +119,7 @@ class ExpectedStatistics(Query):
     def kept(self, state: MixtureState) -> Array:
         return state.means.ravel()
 
-    def release(self, spec: Spec, run: Run, state: MixtureState, iterates: NDArray[Any] | None) -> EmRelease:
+    def release(self, spec: Spec, run: Run, state: MixtureState, iterates: NDArray[np.floating] | None) -> EmRelease:
         growth = run.algorithm.records / run.algorithm.batch_size
         means, weights, counts = (in_precision(values, run.dtype) for values in state[:3])
         counts = np.clip(counts, self.options.least_count, run.algorithm.records)
@@ -132,7 +132,7 @@ class ExpectedStatistics(Query):
 
 
 def run_em(
-    spec: Spec, model: GaussianMixture, features: Any, randomness: Randomness, *, options: EmOptions
+    spec: Spec, model: GaussianMixture, features: ArrayLike, randomness: Randomness, *, options: EmOptions
 ) -> EmRelease:
     """Fit the means of a mixture, and its weights where asked, by noised expected statistics. Options are public."""
     asked = ExpectedStatistics(instance_of("model", model, GaussianMixture), options)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from numpy.typing import ArrayLike
 
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up
@@ -105,7 +106,7 @@ class PureChain:
         memory = None if self.optimiser is None else self.optimiser.init(start)
         return ChainState(jnp.zeros((), jnp.int32), start, memory, secure, own_start)
 
-    def data(self, features: Any, target: Any) -> kernel.Records:
+    def data(self, features: ArrayLike, target: ArrayLike) -> kernel.Records:
         """The private rows on the device, as a pytree, every row within what the spec was certified for."""
         _need_doubles()
         X, y = checked_rows(features, target)

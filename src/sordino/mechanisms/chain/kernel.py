@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sordino.mechanisms.chain.batches import bucket
 from sordino.models.base import Model
@@ -73,12 +73,12 @@ class RowLimits(NamedTuple):
     cut: bool = True
 
 
-def load(X: NDArray[Any], y: NDArray[Any], block: int | None, dtype: Any, limits: RowLimits) -> Records:
+def load(X: NDArray[Any], y: NDArray[Any], block: int | None, dtype: DTypeLike, limits: RowLimits) -> Records:
     """Put rows on the device in the run's precision, padded to a bucket, and to whole blocks where they are read so."""
     padded = bucket(len(X))
     padded = padded if block is None or padded <= block else -(-padded // block) * block
 
-    def filled(column: NDArray[Any], dtype: Any) -> Array:
+    def filled(column: NDArray[Any], dtype: DTypeLike) -> Array:
         if len(column) != padded or column.dtype != dtype:
             shorter, column = column, np.zeros((padded, *column.shape[1:]), dtype)
             column[: len(shorter)] = shorter

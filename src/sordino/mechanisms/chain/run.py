@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.bound import View
 from sordino.core.spec import Average, GaussianStart, PointStart, Spec, StableNoise
@@ -55,7 +55,7 @@ Progress = Callable[[int, int], None]
 class Feed:
     """The inputs of a run on so many rows: step sizes, noise and batches, a block of steps after the other."""
 
-    def __init__(self, plan: ChainPlan, rows: int, randomness: Randomness, dtype: Any) -> None:
+    def __init__(self, plan: ChainPlan, rows: int, randomness: Randomness, dtype: np.dtype) -> None:
         chain, self._randomness, self._dtype = plan.chain, randomness, dtype
         self._chain, self._shape = chain, (chain.chains, plan.spec.dim)
         self.lattice: Lattice | None = plan.lattice if randomness.draws_exactly else None
@@ -104,7 +104,7 @@ class Collector(ABC):
 
     needs_iterates: ClassVar[bool] = True
 
-    def __init__(self, plan: ChainPlan, dtype: Any, function: LipschitzFunction | None, lattice: Lattice | None):
+    def __init__(self, plan: ChainPlan, dtype: np.dtype, function: LipschitzFunction | None, lattice: Lattice | None):
         self.spec, self.chain, self.dtype, self.lattice = plan.spec, plan.chain, dtype, lattice
         self.function = averaged_function(plan.spec, function)
         self.positions = plan.chain.kept_iterates(plan.spec.view)
@@ -217,8 +217,8 @@ def _on_processor() -> bool:
 def run(
     spec: Spec,
     model: Model,
-    features: Any,
-    target: Any,
+    features: ArrayLike,
+    target: ArrayLike,
     randomness: Randomness,
     *,
     function: LipschitzFunction | None = None,
@@ -314,7 +314,7 @@ def run(
         return release
 
 
-def _first(plan: ChainPlan, feed: Feed, randomness: Randomness, dtype: Any) -> Array:
+def _first(plan: ChainPlan, feed: Feed, randomness: Randomness, dtype: np.dtype) -> Array:
     """Where the chains start: a public point or a Gaussian draw, inside the ball and within the lattice's ends."""
     start, shape = plan.chain.start, (plan.chain.chains, plan.spec.dim)
     if isinstance(start, GaussianStart):

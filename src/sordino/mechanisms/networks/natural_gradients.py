@@ -22,7 +22,7 @@ median where c is small, which costs the least noise.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -97,7 +97,7 @@ class NaturalGradients(ExactRounds):
 
     name: ClassVar[str] = "natural gradients"
 
-    def __init__(self, spec: Spec, model: SkipNetwork, rows: Any, targets: Any, randomness: Randomness) -> None:
+    def __init__(self, spec: Spec, model: SkipNetwork, rows: Array, targets: Array, randomness: Randomness) -> None:
         self._model = instance_of("model", model, SkipNetwork)
         if spec.view is not View.ALL_ITERATES:
             raise refuse("the spec", "to be seen whole", spec.view.value, "use the view all-iterates")

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED
@@ -185,14 +185,14 @@ class CoefficientPosterior(Posterior):
         chosen = np.searchsorted(np.cumsum(self.weights), places, side="left")
         return self.draws[generator.permutation(np.minimum(chosen, len(self.draws) - 1))]
 
-    def rows(self, features: Any) -> Values:
+    def rows(self, features: ArrayLike) -> Values:
         """The columns of encoded rows that have coefficients."""
         X = np.asarray(features, np.float64)
         if X.ndim != 2 or X.shape[1] <= int(self.places.max()):
             raise refuse("features", "to be rows like those the posterior was fitted to", f"shape {X.shape}")
         return X[:, self.places]
 
-    def scores(self, thetas: Any, features: Any) -> Values:
+    def scores(self, thetas: ArrayLike, features: ArrayLike) -> Values:
         """Scores of encoded rows, (draws, rows, outputs); of several classes all, the first with score 0."""
         weights = np.asarray(thetas, np.float64).reshape(-1, len(self.columns), len(self.outputs))
         found = np.einsum("nd,kdo->kno", self.rows(features), weights, optimize=True)
@@ -200,7 +200,7 @@ class CoefficientPosterior(Posterior):
             return found
         return np.concatenate([np.zeros((*found.shape[:2], 1)), found], axis=2)
 
-    def predict(self, features: Any) -> Prediction:
+    def predict(self, features: ArrayLike) -> Prediction:
         """Mean and variance of encoded targets that are numbers."""
         if self.link != "identity":
             raise refuse("predict", "to be asked of targets that are numbers", self.family)

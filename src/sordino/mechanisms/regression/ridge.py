@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -121,7 +121,13 @@ class NoisedGradients(ExactRounds):
     name: ClassVar[str] = "gradients"
 
     def __init__(
-        self, spec: Spec, model: LinearScoreModel, features: Any, target: Any, randomness: Randomness, size: int
+        self,
+        spec: Spec,
+        model: LinearScoreModel,
+        features: Array,
+        target: Array,
+        randomness: Randomness,
+        size: int,
     ) -> None:
         instance_of("model", model, LinearScoreModel)
         if spec.view is not View.ALL_ITERATES:
@@ -141,7 +147,9 @@ class NoisedProducts(ExactRounds):
 
     name: ClassVar[str] = "products"
 
-    def __init__(self, spec: Spec, features: Any, randomness: Randomness, outputs: int, *, ones: bool = False) -> None:
+    def __init__(
+        self, spec: Spec, features: Array, randomness: Randomness, outputs: int, *, ones: bool = False
+    ) -> None:
         X, _ = checked_rows(features, np.zeros(len(features)), np.float64)
         super().__init__(spec, self.name, len(X), X.shape[1] * outputs, randomness)
         values = (lambda scores, _: np.ones_like(scores)) if ones else (lambda scores, _: scores)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.bound import View
 from sordino.core.spec import NoisedSums, Spec
@@ -79,7 +79,7 @@ class Run:
     features: int
     sum_noise: NDArray[np.float64]
     randomness: Randomness
-    dtype: Any
+    dtype: np.dtype
     clipped: bool = True
 
     def batches(self) -> Batches | None:
@@ -172,7 +172,7 @@ class Query(ABC):
         """What is released of every round where the view is all-iterates: a vector."""
 
     @abstractmethod
-    def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[Any] | None) -> SumsRelease:
+    def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[np.floating] | None) -> SumsRelease:
         """What leaves, from the last state."""
 
 
@@ -266,7 +266,7 @@ def check_noise(algorithm: NoisedSums, size: int) -> None:
         Lattice.of(algorithm.contribution, size, float(algorithm.sum_noise.max()))
 
 
-def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: Randomness) -> Any:
+def run_sums(spec: Spec, asked: Query, features: ArrayLike, target: ArrayLike, randomness: Randomness) -> Any:
     """The release of a described query on private rows: the spec that runs is the spec that is certified.
 
     `asked` has public choices that do not touch the guarantee. Queries without targets ignore `target`. What is

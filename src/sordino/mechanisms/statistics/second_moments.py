@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
@@ -118,7 +119,7 @@ class StatisticsRelease(NamedTuple):
 
 
 def run_statistics(
-    spec: Spec, features: Any, target: Any, randomness: Randomness, options: StatisticsOptions
+    spec: Spec, features: ArrayLike, target: ArrayLike, randomness: Randomness, options: StatisticsOptions
 ) -> StatisticsRelease:
     """The noised stack of a described run: rows are scaled by public bounds, summed, and noised once."""
     X, y = checked_rows(features, target, np.float64)

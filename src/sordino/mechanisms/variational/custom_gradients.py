@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
@@ -61,13 +62,13 @@ class PrivateTable:
     model: CustomModel
     table: Records
     rows: int
-    dtype: Any
+    dtype: np.dtype
 
     @classmethod
     def of(cls, model: CustomModel, rows: np.ndarray) -> "PrivateTable":
         """Load rows; call it and the rounds inside `in_doubles`."""
         table = load(rows, np.zeros(len(rows)), GROUP, np.float64, RowLimits(cut=False))
-        return cls(model, table, len(rows), np.float64)
+        return cls(model, table, len(rows), np.dtype(np.float64))
 
     def rounds(self, spec: Spec, asked: Query, state: Any, randomness: Randomness, *, keep: bool = False) -> Any:
         """The last state after the rounds of a spec, and what is kept of each round or None."""
@@ -86,7 +87,7 @@ class UnitQuery(Query):
     def first(self, run: Run) -> Any:
         raise SordinoError("Rounds of a custom model begin from a state that is given.")
 
-    def release(self, spec: Spec, run: Run, state: Any, iterates: Any) -> Any:
+    def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[np.floating] | None) -> Any:
         raise SordinoError("Rounds of a custom model are released by the fit that asks them.")
 
 

@@ -152,7 +152,7 @@ class EvidenceGradients(Query):
         return state.phi
 
     def release(
-        self, spec: Spec, run: Run, state: VariationalState, iterates: NDArray[Any] | None
+        self, spec: Spec, run: Run, state: VariationalState, iterates: NDArray[np.floating] | None
     ) -> VariationalRelease:
         averaged = self.last(run.algorithm.rounds)
         phi = in_precision(state.summed / averaged if averaged else state.phi, run.dtype)
