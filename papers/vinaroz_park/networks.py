@@ -192,7 +192,7 @@ def fit_network(setting: NetworkSetting, fold: Fold, budget: Budget, seed: int) 
     )
     options = VariationalOptions(
         family=FactorisedGaussian(first_deviation=0.02) if setting.gaussian else PointMass(),
-        optimiser=Adam(0.9, 0.999),
+        optimiser=Adam(),
         start_scale=setting.start_scale,
     )
     posterior = run_variational(spec, model, X, fold.y, SeededRandomness(seed), options=options).posterior
