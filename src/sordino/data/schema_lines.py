@@ -94,10 +94,12 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             checks.attempt(_read_line, f"line {number}", line.strip(), tuple(names or ()), columns, settings)
-    for name in names or ():
-        if name not in columns:
-            others = "" if sounds_like_an_identifier(name) else f" (a number), '{name}: yes/no' or '{name}: A|B|C'"
-            checks.refused(InputError(f"Column {name!r} has no line. Write {suggested_line(name)!r}{others}."))
+    lacking = [name for name in names or () if name not in columns]
+    for name in lacking:
+        others = "" if sounds_like_an_identifier(name) else f" (a number), '{name}: yes/no' or '{name}: A|B|C'"
+        checks.refused(InputError(f"Column {name!r} has no line. Write {suggested_line(name)!r}{others}."))
+    if lacking and target is None and not any(column.get("target") for column in columns.values()):
+        checks.refused(InputError("No line marks the outcome. For a model, write [target] behind one."))
     if target is not None and target in columns:
         columns[target]["target"] = True
     if "records" not in settings:
