@@ -14,7 +14,7 @@ from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.data import DeclaredUnit
 from sordino.report import decision as plain_words
-from sordino.report.page import private_page
+from sordino.report.page import report_page
 from sordino.report.subject import open_subject
 from tests.report.example_releases import gaussians, kept_draws, spec_named, written
 
@@ -85,7 +85,7 @@ def sums_of_units(**changes):
 
 
 def test_the_page_of_a_release_with_a_unit_says_unit(tmp_path):
-    page = private_page([open_subject(written(tmp_path, "clinic", sums_of_units()))])
+    page = report_page([open_subject(written(tmp_path, "clinic", sums_of_units()))])
     certificate = page.split('id="r1-certificate"')[1].split("</section>")[0]
     assert "<dt>unit</dt><dd>one unit: all records with one value of &#39;patient&#39;" in certificate
     assert "tries to learn about one unit" in certificate
@@ -102,7 +102,7 @@ def test_the_page_says_what_a_group_of_records_gives_away(tmp_path):
     release = kept_draws()
     assert release.schema is not None
     grouped = replace(release, schema=replace(release.schema, unit=DeclaredUnit(most_records=5)))
-    page = private_page([open_subject(written(tmp_path, "clinic", grouped))])
+    page = report_page([open_subject(written(tmp_path, "clinic", grouped))])
     assert "<dt>unit</dt><dd>one record</dd>" in page
     assert "tries to learn about one record" in page
     assert "person" not in page.split('id="r1-certificate"')[1].split("</section>")[0]
@@ -115,7 +115,7 @@ def test_the_page_says_what_a_group_of_records_gives_away(tmp_path):
 
 def test_releases_about_different_units_are_not_added_up(tmp_path):
     both = [written(tmp_path, "a", gaussians()), written(tmp_path, "b", sums_of_units())]
-    page = private_page([open_subject(folder) for folder in both])
+    page = report_page([open_subject(folder) for folder in both])
     assert "together, if of one dataset" not in page
     alike = [written(tmp_path, "c", gaussians()), both[0]]
-    assert "together, if of one dataset" in private_page([open_subject(folder) for folder in alike])
+    assert "together, if of one dataset" in report_page([open_subject(folder) for folder in alike])

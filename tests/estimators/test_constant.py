@@ -22,7 +22,7 @@ from sordino.estimators import (
 )
 from sordino.inference.release import parameters_of
 from sordino.ledger.release import read_release, write_release
-from sordino.report.page import private_page
+from sordino.report.page import report_page
 from sordino.report.subject import open_subject
 
 SAID = "Only a constant was learned"
@@ -61,7 +61,7 @@ def test_no_coefficient_is_stated_that_was_not_estimated(tmp_path, name):
     folder = write_release(tmp_path / "release", model.release_)
     again = read_release(folder)
     assert [line.name for line in parameters_of(again).lines] == ["constant"]
-    page = private_page([open_subject(folder)])
+    page = report_page([open_subject(folder)])
     released = page.split('id="r1-released"')[1].split("</section>")[0]
     figures_and_table = released.split("What was declared before any row was read")[0]
     assert not any(column in figures_and_table for column in COLUMNS)
@@ -87,7 +87,7 @@ def test_it_is_said_first_by_release_page_and_estimator(tmp_path, name):
     assert pickle.loads(pickle.dumps(model)).cautions_ == model.cautions_
     folder = write_release(tmp_path / "release", model.release_)
     assert json.loads((folder / "release.json").read_text())["cautions"] == list(model.cautions_)
-    page = private_page([open_subject(folder)])
+    page = report_page([open_subject(folder)])
     article = page.split("<article")[1]
     assert SAID in article.split("Certificate</h3>")[0]
     assert "is too small for 200 records" in article.split("Certificate</h3>")[0]
@@ -99,7 +99,7 @@ def test_an_overview_of_several_releases_says_it_too(tmp_path):
         open_subject(write_release(tmp_path / "constant", one.release_)),
         open_subject(write_release(tmp_path / "learned", two.release_)),
     ]
-    overview = private_page(subjects).split("<article")[0]
+    overview = report_page(subjects).split("<article")[0]
     assert overview.count(SAID) == 1
 
 

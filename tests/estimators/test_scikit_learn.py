@@ -32,7 +32,7 @@ from sordino.estimators import (
 )
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
-from sordino.report.page import non_private_page
+from sordino.report.page import report_page
 from sordino.report.subject import open_subject
 
 # No check is known to fail where bounds declare that cells that are no numbers stop a fit, as the checks want it.
@@ -208,7 +208,7 @@ def test_a_release_from_arrays_says_that_preprocessing_is_the_callers_word(tmp_p
     assert release.preprocessing == "the caller's word"
     stored = write_release(tmp_path / "release", release)
     assert json.loads((stored / "release.json").read_text())["preprocessing"] == "the caller's word"
-    assert "preprocessing</dt><dd>the caller&#39;s word" in non_private_page([open_subject(stored)])
+    assert "preprocessing</dt><dd>the caller&#39;s word" in report_page([open_subject(stored)], non_private=True)
 
 
 SCHEMA = Schema(
@@ -226,7 +226,7 @@ def test_only_named_columns_through_a_schema_omit_that_line(tmp_path):
     for rows in (pd.DataFrame(COLUMNS), COLUMNS, str(tmp_path / "rows.csv")):
         release = by_schema.fit(rows).release_
         assert release.preprocessing == "by the schema"
-    page = non_private_page([open_subject(write_release(tmp_path / "release", release))])
+    page = report_page([open_subject(write_release(tmp_path / "release", release))], non_private=True)
     assert "caller&#39;s word" not in page
     assert by_schema.fit(X, Y).release_.preprocessing == "the caller's word"
     scaled = TransformedTargetRegressor(by_schema, transformer=MaxAbsScaler())

@@ -13,7 +13,7 @@ from sordino.data.columns.category import Boolean
 from sordino.data.units import DeclaredUnit
 from sordino.ledger import Ledger
 from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
-from sordino.report.page import private_page
+from sordino.report.page import report_page
 from sordino.report.subject import Account, open_subject
 from tests.report.example_releases import charged, coefficients, columns, gaussians, last_iterate, written
 
@@ -44,7 +44,7 @@ def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book
     assert found["made"].startswith(entry.time[:10])
     assert found["weakest evidence"].split(" |")[0] == subject.bound.evidence.word
     assert "Sordino" in found["versions"]
-    page = private_page([subject])
+    page = report_page([subject])
     strip = page.split('class="decision yes"')[1].split("</section>")[0]
     for fact in decide(subject).facts:
         assert fact.name in strip
@@ -86,7 +86,7 @@ def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
     gone, left, whole = map(float, re.search(r"([\d.]+)² \+ ([\d.]+)² = ([\d.]+)²", words).groups())
     assert gone**2 + left**2 == pytest.approx(whole**2, rel=1e-3)
     assert gone == pytest.approx(guarantee.mu, rel=1e-3)
-    assert words in private_page([subject]).replace("&#39;", "'")
+    assert words in report_page([subject]).replace("&#39;", "'")
     assert why_budgets_do_not_add(open_subject(written(tmp_path, "bare", gaussians()))) == ""
     # A ledger that counts by curves, because no Gaussian dominates its first release, says so.
     other = Ledger.open(tmp_path / "r.ledger", "clinic", "replace-one", 3.0, 1e-5)
@@ -118,7 +118,7 @@ def test_declared_bounds_and_categories_are_shown(tmp_path):
     assert "medicine" in rows["ward"]
     assert "readmitted (target)" in rows
     subject = open_subject(written(tmp_path, "one", coefficients()))
-    page = private_page([subject])
+    page = report_page([subject])
     for words in ("0 to 110; values outside are clipped", "medicine, surgery", "Effects in the units of the table"):
         assert words in page
     assert "Density of" not in page

@@ -16,7 +16,7 @@ from sordino.core.gaussian import show_up
 from sordino.core.spec import Spec
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, read_release
-from sordino.report.page import non_private_path, private_page, write_report
+from sordino.report.page import non_private_path, report_page, write_report
 from sordino.report.subject import Subject, open_subject
 from tests.cli.console import answer, refusal
 from tests.report.example_releases import (
@@ -70,7 +70,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(folder) -> str:
-    return private_page([open_subject(folder / "clinic")])
+    return report_page([open_subject(folder / "clinic")])
 
 
 def test_user_strings_are_escaped_and_nothing_is_fetched_or_runs(page, folder):
@@ -89,7 +89,7 @@ def test_user_strings_are_escaped_and_nothing_is_fetched_or_runs(page, folder):
     assert "unsafe" not in policy[1]
     assert " style=" not in page
     assert len(page.encode()) < 300_000
-    assert private_page([open_subject(folder / "clinic")]) == page  # built again it is the same
+    assert report_page([open_subject(folder / "clinic")]) == page  # built again it is the same
 
 
 def test_it_is_well_formed_with_headings_in_order_and_described_figures(page):
@@ -157,7 +157,7 @@ def test_an_inferred_schema_keeps_a_release_in(tmp_path):
 def test_several_releases_are_composed(folder, tmp_path):
     other = written(tmp_path, "another", last_iterate())
     first, second = open_subject(folder / "clinic"), open_subject(other)
-    text = private_page([first, second])
+    text = report_page([first, second])
     together = re.search(r"together, if of one dataset.*?≤ ([\d.]+)", text, re.DOTALL)
     assert together is not None
     assert max(first.epsilon, second.epsilon) < float(together[1]) <= first.epsilon + second.epsilon
@@ -255,7 +255,7 @@ def test_where_an_audit_finds_its_rows_is_not_told(tmp_path, quick):
     document["instance"]["dataset"] = {"kind": "file", "path": "/secret/place.csv", "schema": "/secret/schema.json"}
     spec = Spec.from_dict(document)
     release = replace(last_iterate(), spec=spec, bound=explain(spec, DELTA).bounds[0][0])
-    text = private_page([open_subject(written(tmp_path, "one", release))])
+    text = report_page([open_subject(written(tmp_path, "one", release))])
     assert "/secret" not in text
     assert "noisy-gradient" in text
 
@@ -284,7 +284,7 @@ def test_every_kind_of_run_makes_a_page(name, quick):
     spec = spec_named(name)
     found = explain(spec, DELTA)
     release = StoredRelease("any", spec, found.bounds[0][0], DELTA, True, {"draws": np.zeros((1, 1, 2))})
-    text = private_page([Subject(name, release, found)])
+    text = report_page([Subject(name, release, found)])
     Outline(text)
     assert spec.view.value in text
     assert str(found.bounds[0][0].citation.key) in text
@@ -316,6 +316,6 @@ def test_the_page_says_what_only_people_can_check_of_every_part(tmp_path):
     whole = {"algorithm": {"kind": "composite", "parts": [part]}, "relation": "replace-one", "view": "all-iterates"}
     draws = {"draws": np.zeros((1, 1, declared.dim), dtype=np.float32)}
     for place, spec in enumerate((declared, Spec.from_dict({**whole, "delta": 1e-5}))):
-        text = private_page([open_subject(written(tmp_path, f"one-{place}", release_of(spec, draws)))])
+        text = report_page([open_subject(written(tmp_path, f"one-{place}", release_of(spec, draws)))])
         assert "No program can check these statements. Check them yourself:" in text
         assert "any two records there may be" in text

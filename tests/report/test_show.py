@@ -20,7 +20,7 @@ from sordino.fitting.predictor import Predictor
 from sordino.inference.contrasts import contrast, wald
 from sordino.inference.summary import coefficients_of, summary_of
 from sordino.report.figures import FOREST, forest_figure, forest_plot, forest_rows, shares_bar
-from sordino.report.page import private_page
+from sordino.report.page import report_page
 from sordino.report.subject import open_subject
 from tests.cli.console import answer, refusal, shown
 from tests.report.example_releases import HOSTILE, MEANS, SHARES, coefficients, written
@@ -120,7 +120,7 @@ def test_names_from_outside_are_escaped_everywhere():
 
 
 def test_the_page_has_the_table_the_forest_plot_and_the_shares(tmp_path):
-    page = private_page([open_subject(written(tmp_path, "release", coefficients()), None, None)])
+    page = report_page([open_subject(written(tmp_path, "release", coefficients()), None, None)])
     released = page[page.index(">What was released<") : page.index(">Assumptions and their evidence<")]
     for cell in (cell for row in summary_of(coefficients()).rows for cell in row if cell):
         assert cell.replace("<", "&lt;") in released

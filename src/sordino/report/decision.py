@@ -58,50 +58,44 @@ def decide(subject: Subject) -> Decision:
 
 
 def _reasons_to_leave(subject: Subject) -> tuple[str, ...]:
-    release = subject.release
-    found = ["The noise was secret, and no constant of the certificate was taken from private rows."]
-    if math.isfinite(subject.epsilon):
-        found.append("Sordino recomputed the certificate from the description and confirms it.")
-    if subject.balance is not None:
-        found.append("The ledger records its charge, made before anything was computed from the rows' values.")
-    if subject.named_by_ledger:
-        found.append("The ledger entry identifies exactly this release by its digest.")
-    if release.schema is not None and release.preprocessing == BY_SCHEMA:
-        found.append("Rows were read only through declared bounds and categories.")
-    return tuple(found)
+    by_schema = subject.release.schema is not None and subject.release.preprocessing == BY_SCHEMA
+    reasons = {
+        "The noise was secret, and no constant of the certificate was taken from private rows.": True,
+        "Sordino recomputed the certificate from the description and confirms it.": math.isfinite(subject.epsilon),
+        "The ledger records its charge, made before anything was computed from the rows' values.": subject.balance
+        is not None,
+        "The ledger entry identifies exactly this release by its digest.": subject.named_by_ledger,
+        "Rows were read only through declared bounds and categories.": by_schema,
+    }
+    return tuple(words for words, holds in reasons.items() if holds)
 
 
 def _look_at(subject: Subject) -> tuple[str, ...]:
     """What a person must decide, most important first."""
-    release = subject.release
-    said = []
-    if not math.isfinite(subject.epsilon):
-        said.append("No theorem gives a finite epsilon: this release has no privacy guarantee.")
-    if release.ledger is None:
-        said.append("No ledger was charged. What else was released about the same people is unknown.")
-    elif subject.balance is None and not subject.not_as_charged:
-        said.append("No ledger was given (--ledger), so the charge is only what the folder claims.")
-    if subject.unverified:
-        said.append(subject.unverified)
-    if release.preprocessing != BY_SCHEMA:
-        said.append("Rows came as arrays. Only the caller knows whether private rows shaped them.")
-    group = protection_of(release.spec, release.schema, subject.bound, release.delta).group
+    release, evidence = subject.release, _weakest(subject)
+    claimed = release.ledger is not None and subject.balance is None and not subject.not_as_charged
+    schema, as_arrays, unknown = release.schema, release.preprocessing != BY_SCHEMA, subject.unplanned is None
+    looked = schema is not None and schema.charged is not None
+    group = protection_of(release.spec, schema, subject.bound, release.delta).group
+    several = ""
     if group is not None:
-        said.append(
-            f"Up to {group.records} records are declared to belong together; for {group.records} of them epsilon is "
-            f"{group.bounded}. Is that acceptable?"
-        )
-    elif not isinstance(release.spec.unit, ColumnUnit):
-        said.append("It protects one record. Does each person have only one?")
-    if subject.bound is not None and _weakest(subject) in _ON_TRUST:
-        said.append(f"It uses a constant that is {_weakest(subject)}. Who can vouch for it?")
-    if release.schema is not None and release.schema.charged is not None:
-        said.append("Some of its bounds come from an earlier look. Was that charged to the same ledger?")
-    if subject.unplanned is None:
-        said.append("The folder lacks part of what the plan was made from. Only the ledger shows what was run.")
-    if is_constant(release):
-        said.append("Only a constant was learned. Is that worth the budget?")
-    return tuple(said)
+        several = f"for {group.records} of them epsilon is {group.bounded}. Is that acceptable?"
+        several = f"Up to {group.records} records are declared to belong together; {several}"
+    alone = group is None and not isinstance(release.spec.unit, ColumnUnit)
+    questions = {
+        "No theorem gives a finite epsilon: this release has no privacy guarantee.": math.isinf(subject.epsilon),
+        "No ledger was charged. What else was released about the same people is unknown.": release.ledger is None,
+        "No ledger was given (--ledger), so the charge is only what the folder claims.": claimed,
+        subject.unverified: bool(subject.unverified),
+        "Rows came as arrays. Only the caller knows whether private rows shaped them.": as_arrays,
+        several: group is not None,
+        "It protects one record. Does each person have only one?": alone,
+        f"It uses a constant that is {evidence}. Who can vouch for it?": evidence in _ON_TRUST,
+        "Some of its bounds come from an earlier look. Was that charged to the same ledger?": looked,
+        "The folder lacks part of what the plan was made from. Only the ledger shows what was run.": unknown,
+        "Only a constant was learned. Is that worth the budget?": is_constant(release),
+    }
+    return tuple(words for words, holds in questions.items() if holds)
 
 
 def _facts(subject: Subject) -> Iterator[DecisionFact]:

@@ -19,6 +19,7 @@ from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain, parse, read_bytes, read_text
 from sordino.core.validate import InputError, refuse
 from sordino.estimators.replay import replay_release
+from sordino.fitting.tasks import Begin, ignore_progress
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import ARRAYS, DOCUMENT, LARGEST_FILE
@@ -26,7 +27,7 @@ from sordino.ledger.signed_folder import DOSSIER, is_signed, now, signed_files, 
 from sordino.ledger.signing_keys import SigningKey
 from sordino.report.decision import decide
 from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, registry_entry
-from sordino.report.page import Begin, environment, private_page
+from sordino.report.page import environment, report_page
 from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
 
 PAGE, REPORT = "index.html", "report.html"
@@ -42,7 +43,7 @@ def write_dossier(
     ledger: Ledger | None = None,
     statements: Mapping[str, str] | None = None,
     key: SigningKey | None = None,
-    begin: Begin = lambda _name: None,
+    begin: Begin = ignore_progress,
 ) -> tuple[Answer, ...]:
     """Check a release in every way that reads no rows, and write a new folder that answers for it: the answers.
 
@@ -78,7 +79,7 @@ def write_dossier(
     }
     files = {
         **_as_read(release, subject),
-        REPORT: private_page([shown]).encode(),
+        REPORT: report_page([shown]).encode(),
         PAGE: dossier_page(case, found).encode(),
         ANSWERS: _json(answered),
         REGISTRY: _json(registry_entry(case)),

@@ -5,7 +5,7 @@ import hashlib
 import math
 import platform
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,12 +21,11 @@ from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import caller_checks, theorems
 from sordino.core import __version__
 from sordino.core.atomic_write import write_file
-from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.results import Result
 from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, column_of
 from sordino.core.validate import InputError
-from sordino.fitting.tasks import task_of
+from sordino.fitting.tasks import Begin, ignore_progress, task_of
 from sordino.inference.release import answering, parameters_of
 from sordino.inference.summary import Summary, coefficients_if_known
 from sordino.ledger.release import StoredRelease
@@ -51,21 +50,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"version": __version__, "style": Markup(style_sheet()), "policy": content_policy()}
+    style = resources.files("sordino.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    # Nothing is fetched and nothing runs; only the style sheet with this digest applies.
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    made.globals |= {"version": __version__, "style": Markup(style), "policy": policy}
     return made
-
-
-@cache
-def style_sheet() -> str:
-    """The one style sheet, put into every page."""
-    return resources.files("sordino.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
-
-
-@cache
-def content_policy() -> str:
-    """Nothing is fetched and nothing runs; only the style sheet with this digest applies."""
-    digest = base64.b64encode(hashlib.sha256(style_sheet().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 _SOFTWARE = ("numpy", "scipy", "jax")
@@ -73,42 +63,42 @@ _AS_ARRAYS = (
     "Rows came as arrays. Only the caller knows whether private rows shaped them, for example by a mean to scale by, "
     "an encoding or a choice of columns."
 )
-Begin = Callable[[str], None]
 
 
-def private_page(subjects: Sequence[Subject], begin: Begin = lambda _name: None) -> str:
-    """The page of releases that may be published; audits that read private rows are named and not shown."""
-    return _page(subjects, begin, non_private=False)
+def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, non_private: bool = False) -> str:
+    """The page of releases that may be published, on which audits that read private rows are named and not shown.
 
-
-def non_private_page(subjects: Sequence[Subject], begin: Begin = lambda _name: None) -> str:
-    """The watermarked page: releases and audits that must not be published, with the reasons."""
-    return _page(subjects, begin, non_private=True)
-
-
-def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> str:
+    `non_private` makes the watermarked page: releases and audits that must not be published, with the reasons.
+    """
     articles = []
     for number, subject in enumerate(subjects, 1):
         begin(subject.name)
         articles.append(_article(f"r{number}", subject, non_private=non_private))
-    template = environment().get_template("report.html")
-    return template.render(
-        articles=articles,
-        non_private=non_private,
-        together=_together(subjects),
-        references=_references(subjects),
-        software=_software(),
-        words=plain_words,
-        most_intervals=figures.MOST_INTERVALS,
-        shares_bar=figures.shares_bar,
-        forest_words=(figures.FOREST, figures.STEPS),
-        quoted=shlex.quote,
-        show_up=show_up,
-        show_down=show_down,
-        finite=math.isfinite,
-        label=label,
-        by_schema=BY_SCHEMA,
-        statements={theorem.id: theorem.statement for theorem in theorems()},
+    software = [("Python", platform.python_version())]
+    for name in _SOFTWARE:
+        with suppress(PackageNotFoundError):
+            software.append((name, version(name)))
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            articles=articles,
+            non_private=non_private,
+            together=_together(subjects),
+            references=_references(subjects),
+            software=software,
+            words=plain_words,
+            most_intervals=figures.MOST_INTERVALS,
+            shares_bar=figures.shares_bar,
+            forest_words=(figures.FOREST, figures.STEPS),
+            quoted=shlex.quote,
+            show_up=show_up,
+            show_down=show_down,
+            finite=math.isfinite,
+            label=label,
+            by_schema=BY_SCHEMA,
+            statements={theorem.id: theorem.statement for theorem in theorems()},
+        )
     )
 
 
@@ -177,11 +167,11 @@ def _draws(spec: Spec) -> str:
         return f"{chains}, {kept} iterate{'' if kept == 1 else 's'} of each; the certificate covers all of them."
     if isinstance(algorithm, PosteriorSample):
         return f"{algorithm.draws} posterior draw{'' if algorithm.draws == 1 else 's'}; the certificate covers all."
-    if isinstance(algorithm, NoisedSums) and algorithm.query.startswith("a look"):
+    if not isinstance(algorithm, NoisedSums):
+        return "The certificate covers everything in this folder, seen together."
+    if algorithm.query.startswith("a look"):
         return "Noised counts and sums. Computing anything from them costs no budget."
-    if isinstance(algorithm, NoisedSums):
-        return "The parameters of a posterior. Drawing from it costs no budget, however often."
-    return "The certificate covers everything in this folder, seen together."
+    return "The parameters of a posterior. Drawing from it costs no budget, however often."
 
 
 def _together(subjects: Sequence[Subject]) -> dict[str, Any] | None:
@@ -198,19 +188,11 @@ def _together(subjects: Sequence[Subject]) -> dict[str, Any] | None:
 
 def _references(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
     """Every work behind a bound on the page: short form and full reference."""
-    cited: dict[str, Citation] = {}
+    cited: dict[str, str] = {}
     for subject in subjects:
-        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.explanation.bounds)):
-            cited.setdefault(citation.key, citation)
-    return tuple(sorted((citation.key, citation.reference) for citation in cited.values()))
-
-
-def _software() -> tuple[tuple[str, str], ...]:
-    versions = [("Python", platform.python_version())]
-    for name in _SOFTWARE:
-        with suppress(PackageNotFoundError):
-            versions.append((name, version(name)))
-    return tuple(versions)
+        for bound in (subject.release.bound, *(bound for bound, _ in subject.explanation.bounds)):
+            cited.setdefault(bound.citation.key, bound.citation.reference)
+    return tuple(sorted(cited.items()))
 
 
 LARGEST_PAGE = 5_000_000
@@ -229,7 +211,7 @@ def non_private_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.{NON_PRIVATE}{path.suffix}")
 
 
-def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda _name: None) -> ReportPages:
+def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = ignore_progress) -> ReportPages:
     """Write the page that may be published at `path`, and beside it, where there is need, the watermarked one.
 
     `begin` is called with the name of each release as work on it begins, on either page.
@@ -242,8 +224,8 @@ def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda 
     leaving = [subject for subject in subjects if subject.may_leave]
     staying = [subject for subject in subjects if not (subject.may_leave and subject.audit_may_leave)]
     # Both are rendered before either is written.
-    pages = {path: private_page(leaving, begin)} if leaving else {}
-    pages |= {non_private_path(path): non_private_page(staying, begin)} if staying else {}
+    pages = {path: report_page(leaving, begin)} if leaving else {}
+    pages |= {non_private_path(path): report_page(staying, begin, non_private=True)} if staying else {}
     for place, page in pages.items():
         if (size := len(page.encode())) > LARGEST_PAGE:
             raise InputError(f"Expected a page of at most {LARGEST_PAGE} bytes, got {size}; give fewer releases.")

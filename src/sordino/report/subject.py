@@ -50,6 +50,9 @@ def read_audit(path: Path) -> LowerBound:
     counts = answer.get("counts") or {}
     if not isinstance(counts, dict) or not isinstance(stated["curve"], list) or len(stated["curve"]) > MOST_POINTS:
         raise InputError(f"{where} is not the answer of sordino audit --json.")
+    for point in stated["curve"]:
+        if not isinstance(point, list) or len(point) != 2:
+            raise refuse("a point of lower_bound.curve", "to be two numbers", point)
     stated_examined = one_of("examined", answer.get("examined") or Examined.RUN.value, tuple(Examined))
     return LowerBound(
         epsilon=math.inf if stated["epsilon"] is None else number("lower_bound.epsilon", stated["epsilon"]),
@@ -62,7 +65,7 @@ def read_audit(path: Path) -> LowerBound:
         cap=None if answer.get("cap") is None else number("cap", answer["cap"]),
         seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
         evidence=_text("lower_bound.evidence", stated["evidence"]),
-        curve=tuple(map(_point, stated["curve"])),
+        curve=tuple(TradeOffPoint(*point) for point in stated["curve"]),
         # Files of older versions do not say it. The method exact runs nothing, whatever its file says.
         examined=Examined.DESCRIPTION if answer["method"] == "exact" else Examined(stated_examined),
     )
@@ -93,12 +96,6 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT:
         raise refuse(name, f"to be a text of at most {LONGEST_TEXT} letters", value)
     return value
-
-
-def _point(value: Any) -> TradeOffPoint:
-    if not isinstance(value, list) or len(value) != 2:
-        raise refuse("a point of lower_bound.curve", "to be two numbers", value)
-    return TradeOffPoint(value[0], value[1])
 
 
 # The settings that every release of a kind has, or of a kind with a method.
@@ -199,14 +196,10 @@ class Subject:
     replayed: Verdict | None = None  # what the audit's replay of the installed code found, if it made one
 
     @property
-    def shown_unchanged(self) -> bool:
-        """Whether a signature, or the ledger that was named, would show a changed folder."""
-        return self.named_by_ledger or (self.signed and not self.broken_signature)
-
-    @property
     def unverified(self) -> str:
         """What nothing vouches for: the description is certified again, and the rest is the folder's word."""
-        if self.shown_unchanged:
+        # A signature, or the ledger that was named, would show a changed folder.
+        if self.named_by_ledger or (self.signed and not self.broken_signature):
             return ""
         broken = "The signature is not valid" if self.broken_signature else "The folder is not signed"
         return (
@@ -245,53 +238,36 @@ class Subject:
             lacking = "answers of every theorem"
         certificate, claim = "", f"epsilon {show_up(release.epsilon)} at delta {release.delta:g}"
         if wrong:
-            certificate = (
-                f"The folder claims {claim}. The theorems of this version certify "
-                f"{shown_epsilon(self.explanation.epsilon)} for the run it describes. This page shows the certified "
-                "number."
-            )
+            proved = f"{shown_epsilon(self.explanation.epsilon)} for the run it describes"
+            certificate = f"The folder claims {claim}. The theorems of this version certify {proved}. "
+            certificate += "This page shows the certified number."
         elif release.software == __version__:
             # Epsilon at the stated delta may agree all the same, and the rest of a curve not.
             stored = without_floating_point(release.bound).to_dict()
             known = any(_agree(stored, bound.to_dict()) for bound, _ in self.explanation.bounds)
             if not known or not _agree(release.answers, answers):
                 certificate = "The folder lists other bounds than its description has. The file was changed."
-        stated, audited = release.stated_epsilon, self.verdict
+        stated, differs = release.stated_epsilon, ""
+        if stated is not None and not math.isclose(stated, release.epsilon, rel_tol=_SAME):
+            differs = f"The folder states epsilon {show_up(stated)}, but its own bound gives {claim}."
+        contradicted, refuted = (
+            one is not None and one.kind is VerdictKind.VIOLATED and one.evidence
+            for one in (self.verdict, self.replayed)
+        )
+        declared = "" if schema is None else f"Its schema declares {schema.records} records"
+        by_kind = f"A release of kind {release.kind_words!r} has {lacking}. This one has none, so it was changed."
+        rewritten = f"{shown_names(changed)} is not as this version writes it. The file was changed."
         warnings = (
             ("The signature is not valid.", self.broken_signature),
             ("The ledger contradicts the folder.", self.not_as_charged),
             ("The stored certificate is wrong.", not self.not_as_charged and certificate),
-            (
-                "The release contradicts itself.",
-                schema is not None
-                and records
-                and f"Its schema declares {schema.records} records, and its description {min(records)}.",
-            ),
-            (
-                "The release was changed after it was written.",
-                changed and f"{shown_names(changed)} is not as this version writes it. The file was changed.",
-            ),
-            (
-                "The release is incomplete.",
-                lacking
-                and f"A release of kind {release.kind_words!r} has {lacking}. This one has none, so it was changed.",
-            ),
+            ("The release contradicts itself.", records and f"{declared}, and its description {min(records)}."),
+            ("The release was changed after it was written.", changed and rewritten),
+            ("The release is incomplete.", lacking and by_kind),
             ("This version would not plan this run.", not self.not_as_charged and self.unplanned),
-            (
-                "The stated epsilon differs from its own bound.",
-                stated is not None
-                and not math.isclose(stated, release.epsilon, rel_tol=_SAME)
-                and f"The folder states epsilon {show_up(stated)}, but its own bound gives {claim}. The file was "
-                "changed.",
-            ),
-            (
-                "An audit contradicts the certificate.",
-                audited is not None and audited.kind is VerdictKind.VIOLATED and audited.evidence,
-            ),
-            (
-                "An audit found that the code does not do what is certified.",
-                self.replayed is not None and self.replayed.kind is VerdictKind.VIOLATED and self.replayed.evidence,
-            ),
+            ("The stated epsilon differs from its own bound.", differs and f"{differs} The file was changed."),
+            ("An audit contradicts the certificate.", contradicted),
+            ("An audit found that the code does not do what is certified.", refuted),
         )
         return tuple((title, str(words)) for title, words in warnings if words)
 
@@ -398,9 +374,9 @@ def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | Non
         claimed = f"The folder claims a charge to the ledger of {str(charged_to)[:80]!r}"
         return f"{claimed}, but the given ledger is that of {dataset!r}.", None
     entries = {entry.sequence: entry for entry in account.entries}
-    if type(number) is not int or number not in entries:
+    entry = entries.get(number) if type(number) is int else None
+    if entry is None:
         return f"The folder claims entry {str(number)[:20]!r}, but the ledger of {dataset!r} has {len(entries)}.", None
-    entry = entries[number]
     if release.ledger.get("digest", entry.digest) != entry.digest:
         return f"The folder claims entry {number} of another ledger of {dataset!r}, not of the given one.", None
     if entry.spec.to_dict() != release.spec.to_dict():

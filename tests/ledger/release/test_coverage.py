@@ -22,7 +22,7 @@ from sordino.ledger.release.coverage import (
     measured,
     nominal_and_measured,
 )
-from sordino.report.page import non_private_page, private_page
+from sordino.report.page import report_page
 from sordino.report.subject import open_subject
 from tests.cli.console import answer
 from tests.cli.test_predict import ROWS, SCORE, schema
@@ -93,10 +93,10 @@ def test_the_words_name_the_level_and_round_outwards():
 def test_the_page_shows_no_interval_without_its_range(tmp_path):
     bounds = ArrayBounds(-1, 1, target=(-1, 1))
     model = PrivateLinearRegression(schema=bounds, **BUDGET).fit(X, X @ [0.5, -0.2])
-    page = non_private_page([open_subject(write_release(tmp_path / "release", model.release_))])
+    page = report_page([open_subject(write_release(tmp_path / "release", model.release_))], non_private=True)
     assert coverage_words("regression", "bounded-influence", COEFFICIENTS, 0.95) in page
     constant = PrivateLinearRegression(schema=bounds, method="constant", **BUDGET).fit(X, X @ [0.5, -0.2])
-    page = non_private_page([open_subject(write_release(tmp_path / "constant", constant.release_))])
+    page = report_page([open_subject(write_release(tmp_path / "constant", constant.release_))], non_private=True)
     assert coverage_words("regression", "constant", COEFFICIENTS, 0.95) in page  # the head of the table
     released = page.split('id="r1-released"')[1].split("</section>")[0]
     assert len(re.findall(r"95 ?%", released)) == len(
@@ -117,7 +117,7 @@ def test_intervals_that_were_not_measured_are_withheld(tmp_path):
     network = gaussians(settings={"task": "network-regression", "method": "dp-vi"})
     assert all(one.low is one.high is None for one in parameters_of(network).lines)
     for place, release in enumerate((kept_draws(), gaussians(), network)):
-        page = private_page([open_subject(written(tmp_path, f"own-{place}", release))])
+        page = report_page([open_subject(written(tmp_path, f"own-{place}", release))])
         assert "No intervals are reported" in page
         assert "95 % interval</th>" not in page
         assert "Density of" not in page
