@@ -106,7 +106,7 @@ def test_replay_moves_no_trial_beyond_what_the_certificate_counts(relation):
         recorder = Recorder()
 
         def run(table):
-            rows = read_rows([one.declaration for one in plan.plans], relation, table, RowAccess(None, None))
+            rows = read_rows([declaration for declaration, _ in plan.plans], relation, table, RowAccess(None, None))
 
             def ran(sources):
                 best = plan.ran(rows, Sources(None, sources))
@@ -134,8 +134,8 @@ def test_the_certificate_counts_fit_and_score_of_the_dearest_candidate():
     plan = ChoicePlan.of(TASKS["classification"], declared, named, data, 2.0, 1e-6, Relation.REPLACE_ONE, 6.0)
     base = plan.explanation.spec.algorithm.base.algorithm
     mu = 1.0 / base.relative_noise(Relation.REPLACE_ONE)[0]
-    for one in plan.plans:
-        together = math.hypot(spent(one.plan.spec, Relation.REPLACE_ONE), 1.0 / plan.score.deviation)
+    for _, one in plan.plans:
+        together = math.hypot(spent(one.spec, Relation.REPLACE_ONE), 1.0 / plan.score.deviation)
         assert together <= mu
         assert together == pytest.approx(mu, rel=1e-3)
     assert explain(plan.explanation.spec, 1e-6).epsilon <= 2.0

@@ -17,6 +17,7 @@ from sordino.explore import check, compare, scoring
 from sordino.explore.checks import _placed
 from sordino.explore.scoring import exact_scores, losses, means, probabilities, sum_plan
 from sordino.fitting.charge import RowAccess
+from sordino.fitting.fit import table_rows
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.questions import EXPONENT
@@ -45,7 +46,7 @@ def release(family="logistic", records=300, relation=Relation.REPLACE_ONE):
 
 
 def encoded(one, data):
-    declaration = scoring.check_header(one.schema, Predictor(one).task, one.spec.relation, data)
+    declaration = table_rows(one.schema, Predictor(one).task, one.spec.relation, data, None).declaration
     return scoring.read_rows([declaration], one.spec.relation, data, RowAccess(None, None))[0]
 
 

@@ -17,8 +17,6 @@ from sordino.core.spec.document import parse, read_text
 from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sordino.auditing.cluster import FitOnCluster
     from sordino.auditing.hunter.search import HunterOptions
     from sordino.auditing.replay.examine import Implementation
@@ -90,10 +88,8 @@ def audit(
     counts the event again. A dask scheduler must be trusted.
     """
     if claim is not None or str(path).startswith(("python:", "program:")):
-        sure = 0.999 if confidence is None else confidence
-        options = library.HunterOptions(
-            confidence=sure, seconds=seconds, call_seconds=call_seconds, seed=seed, python=python
-        )
+        how = {"seconds": seconds, "call_seconds": call_seconds, "seed": seed, "python": python}
+        options = library.HunterOptions(confidence=0.999 if confidence is None else confidence, **how)
         _hunt(str(path), claim, options, script, out, as_json)
         return
     shared.check_ending("--plot", plot, ".svg")
@@ -112,15 +108,24 @@ def audit(
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("`--method replay` cannot be combined with `--cluster`, `--keep` or `--plot`.")
         tested = replayed()
-        violated = tested.verdict.kind is library.VerdictKind.VIOLATED
-        _finish(tested.as_json(), str(tested), out, as_json, violated=violated)
+        kind = tested.verdict.kind
+        _finish(tested.as_json(), str(tested), out, as_json, violated=kind is library.VerdictKind.VIOLATED)
         return
     contradicted = () if release is None else library.contradictions(release)
-    words, code, violated = "", {}, False
+    code: dict[str, Any] = {}
+    words, violated = "", False
     if method is None:
         fitted = release is not None and "task" in release.settings and release.schema is not None
         if release is not None and (fitted or release.kind.startswith(_CUSTOM)):
-            words, code, violated = _tested(replayed)
+            words = "\n\nTest of the implementation\n\n"
+            try:
+                tested = replayed()
+            except InputError as error:
+                words += printable(f"not replayable: {error}")
+                code = {"implementation": {"not_replayable": str(error)}}
+            else:
+                words, code = f"{words}{tested}", {"implementation": tested.as_json()}
+                violated = tested.verdict.kind is library.VerdictKind.VIOLATED
         method = "exact" if spec.instance is None else library.usual_method(spec)
     elsewhere = cluster is not None or keep is not None
     asked, delta = shared.asked_at(spec, delta)
@@ -145,18 +150,6 @@ def audit(
     _finish(answer, words, out, as_json, violated=violated)
     if contradicted:
         raise InputError(f"The release {str(path)!r} contradicts itself. See the findings.")
-
-
-def _tested(replayed: "Callable[[], Implementation]") -> tuple[str, dict[str, Any], bool]:
-    """What a replay found, or why there is none: in words and as JSON, and whether it is a violation."""
-    title = "\n\nTest of the implementation\n\n"
-    try:
-        found = replayed()
-    except InputError as error:
-        words, code = printable(f"not replayable: {error}"), {"not_replayable": str(error)}
-        return f"{title}{words}", {"implementation": code}, False
-    violated = found.verdict.kind is library.VerdictKind.VIOLATED
-    return f"{title}{found}", {"implementation": found.as_json()}, violated
 
 
 def _finish(answer: dict[str, Any], words: str, out: Path | None, as_json: bool, *, violated: bool) -> None:

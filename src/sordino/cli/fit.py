@@ -12,7 +12,7 @@ from typer import Argument, Option
 from sordino.cli import library, shared
 from sordino.cli.sign import PassphraseFile, signing_key
 from sordino.core.bound import floating_point_answer
-from sordino.core.validate import OPEN_UNIT, InputError, number, one_of, printable, refuse
+from sordino.core.validate import InputError, one_of, printable, refuse
 from sordino.fitting.tasks import FALLBACK, MODELS
 
 if TYPE_CHECKING:
@@ -197,8 +197,6 @@ def plan(
     typical spread. If the budget is too small, the answer names the epsilon you need.
     """
     one_of("MODEL", model, REGRESSIONS)
-    number("power", power, OPEN_UNIT)
-    number("level", level, OPEN_UNIT)
     shared.check_ending("--plot", plot, ".svg")
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
     budget = {"records": records, "epsilon": epsilon, "delta": delta, "relation": relation}

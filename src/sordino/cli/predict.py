@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -127,17 +128,12 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
     return {name: values.tolist() for name, values in columns.items()}
 
 
-@dataclass(frozen=True)
-class _Named:
-    name: str
-
-
 @dataclass(frozen=True, eq=False)
 class PredictionWork:
     """Text that is made of rows, a few at a time; travels to where rows are, as `Work` does."""
 
     adds: ClassVar[bool] = False
-    asked: ClassVar[_Named] = _Named("predictions")
+    asked: ClassVar[SimpleNamespace] = SimpleNamespace(name="predictions")
 
     text: "Callable[[Table], tuple[str, str]]"
     columns: tuple[str, ...]

@@ -68,27 +68,22 @@ def new(
         text = library.template_text(made)
     if not _written(text, output) or as_json:
         return
-    shown = printable(str(output))
+    shown, rows = printable(str(output)), printable(str(data))
     todo = "written" if whole else "replace every null (row_norm may stay), and check the words of yes/no columns"
-    typer.echo(f"{shown}: {todo}; then run: sordino schema check {shown} {printable(str(data))}")
+    typer.echo(f"{shown}: {todo}; then run: sordino schema check {shown} {rows}")
     if file is not None:
-        typer.echo(
-            f"{printable(str(data))}: read as {file.words}; the schema records this, and you can change it there."
-        )
+        typer.echo(f"{rows}: read as {file.words}; the schema records this, and you can change it there.")
 
 
 def _written(text: str, output: Path | None) -> bool:
     """Whether a schema went into a file; without one it is printed."""
-    if output is None:
-        print_document(text)
-    else:
-        write_text(output, text)
+    print_document(text) if output is None else write_text(output, text)
     return output is not None
 
 
 def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: str | None) -> "Dialect | None":
     """What is given of how a CSV file is written; a header split by semicolons makes the decimal mark a comma."""
-    given = delimiter is not None or decimal is not None or encoding is not None
+    given = any(one is not None for one in (delimiter, decimal, encoding))
     if not library.is_csv_path(data):
         if given:
             raise InputError(f"`--delimiter`, `--decimal` and `--encoding` are for CSV files; {str(data)!r} is none.")
@@ -139,13 +134,13 @@ def asked_lines(
             continue
         example = "600" if name == "records" else library.suggested_line(name, types.get(name)).split(": ", 1)[1]
         asked = "How many records (or persons, where a column identifies them)?" if sign == "=" else f"{name}:"
-        begun.append(until(f"{asked} such as {example}", partial(_line, name, sign)))
+        begun.append(until(f"{asked} such as {example}", partial(_line, "records =" if sign == "=" else f"{name}:")))
         keep(begun)
     return begun
 
 
-def _line(name: str, sign: str, text: str) -> str:
-    line = f"{name} {sign} {text}" if sign == "=" else f"{name}{sign} {text}"
+def _line(start: str, text: str) -> str:
+    line = f"{start} {text}"
     library.check_line(line)
     return line
 

@@ -58,13 +58,17 @@ class Walk:
         self.table, self.stem = table, table.with_suffix("")
         self.lines, self.schema = Path(f"{self.stem}.lines.txt"), Path(f"{self.stem}.schema.json")
         self.ledger, self.kept = Path(f"{self.stem}.ledger"), Path(f"{self.stem}.start.json")
-        self.answers: dict[str, Any] = _read_answers(self.kept)
+        self.answers: dict[str, Any] = {}
+        if self.kept.exists():
+            self.answers = library.parse(library.read_text(self.kept), repr(str(self.kept)))
+        if not isinstance(self.answers, dict):
+            raise InputError(f"{str(self.kept)!r} does not contain the answers of an earlier start. Remove it.")
 
     def declare(self) -> None:
         """A line for each column, then a schema; only the header is read."""
         _title("1 of 6: declare what is public")
-        written = [path.stat().st_mtime_ns if path.exists() else -1 for path in (self.lines, self.schema)]
-        if self.schema.exists() and written[0] <= written[1]:  # else the lines were corrected since
+        lines_at, schema_at = (path.stat().st_mtime_ns if path.exists() else -1 for path in (self.lines, self.schema))
+        if 0 <= schema_at >= lines_at:  # else the lines were corrected since
             typer.echo(f"{_shown(self.schema)} exists already; continuing with it.")
             return
         file = self._dialect()
@@ -112,9 +116,13 @@ class Walk:
         typer.echo("This is final: a ledger cannot be opened again with more.")
         if not typer.confirm("Open it?", default=True):
             raise typer.Abort
+        # The ledger counts in the unit that the schema declares.
+        unit = library.read_schema(self.schema).unit
+        column = None if unit is None else unit.column
+        keyed = () if unit is None or column is None else ("--unit", column, "--most-records", str(unit.most_records))
         self._run(
             *("ledger", "open", str(self.ledger), "--dataset", given["dataset"], "--relation", given["relation"]),
-            *("--epsilon", given["budget"], "--delta", given["budget_delta"], *self._unit()),
+            *("--epsilon", given["budget"], "--delta", given["budget_delta"], *keyed),
         )
 
     def plan(self) -> None:
@@ -190,13 +198,6 @@ class Walk:
         if signed:
             self._run("sign", "verify", str(folder), "--key", library.fingerprint(library.public_of(key)))
 
-    def _unit(self) -> tuple[str, ...]:
-        """The unit that the schema declares, for a ledger that counts in the same one."""
-        unit = library.read_schema(self.schema).unit
-        if unit is None or unit.column is None:
-            return ()
-        return "--unit", unit.column, "--most-records", str(unit.most_records)
-
     def _privacy(self) -> tuple[str, ...]:
         given = self.answers
         return "--epsilon", str(given["epsilon"]), "--delta", str(given["delta"]), "--relation", given["relation"]
@@ -235,15 +236,6 @@ class Walk:
                 err=True,
             )
             raise typer.Exit(code)
-
-
-def _read_answers(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    found = library.parse(library.read_text(path), repr(str(path)))
-    if not isinstance(found, dict):
-        raise InputError(f"{str(path)!r} does not contain the answers of an earlier start. Remove it.")
-    return found
 
 
 def _title(words: str) -> None:

@@ -27,6 +27,7 @@ from sordino.data.words import shown_names
 from sordino.explore import scoring
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows
+from sordino.fitting.fit import table_rows
 from sordino.fitting.predictor import Predictor
 from sordino.inference.summary import CHECK, COMPARISON, check_table, comparison_table
 from sordino.ledger.release import StoredRelease
@@ -128,7 +129,7 @@ def check(
         raise InputError("Private rows need epsilon and delta. Give them, or say that the rows are public.")
     edges, about = _edges(predictor, many)
     relation = Relation.ADD_REMOVE if public else Relation(one_of("relation", release.spec.relation, tuple(Relation)))
-    declaration = scoring.check_header(predictor.schema, predictor.task, relation, data)
+    declaration = table_rows(predictor.schema, predictor.task, relation, data, None).declaration
     unit = 1.0 if predictor.task.classifies else CUT
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
@@ -295,12 +296,9 @@ def compare(
     predictors = [scoring.scored_predictor(one) for one in releases.values()]
     schema = _same(dict(zip(releases, predictors, strict=True)))
     relation = next(iter(releases.values())).spec.relation
-    declarations = [scoring.check_header(one.schema, one.task, relation, data) for one in predictors]
-    models = len(predictors)
-    query, lengths = (
-        f"losses of {models} released models, and squares of their differences",
-        cube_lengths(2 * models - 1),
-    )
+    declarations = [table_rows(one.schema, one.task, relation, data, None).declaration for one in predictors]
+    query = f"losses of {len(predictors)} released models, and squares of their differences"
+    lengths = cube_lengths(2 * len(predictors) - 1)
     plan = scoring.sum_plan(query, lengths, schema, epsilon=epsilon, delta=delta, relation=relation)
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:

@@ -21,12 +21,11 @@ from sordino.core.spec import ListSchedule, NoisedSums, Spec
 from sordino.core.validate import InputError
 from sordino.data import Schema
 from sordino.data.encode import check_number
-from sordino.data.sources.registry import parts_of
 from sordino.data.words import shown_names
 from sordino.engines.totals import Totals
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.problem import Sources
-from sordino.fitting.table_parts import RowsThere, TableInParts, table_in_parts
+from sordino.fitting.table_parts import RowsThere, TableInParts
 from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends
 from sordino.mechanisms.statistics.parse_questions import ParsedQuestion
 from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Question, Rows
@@ -172,22 +171,14 @@ class AskedTogether:
 
     name: str
     questions: tuple[Question, ...]
+    exponent: int = EXPONENT
 
     @property
     def numbers(self) -> int:
         return sum(one.size for one in self.questions)
 
-    @property
-    def exponent(self) -> int:
-        return EXPONENT
-
     def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
         return np.concatenate([one.sums(rows) for one in self.questions]), EXPONENT
-
-
-def parts_to_look_at(schema: Schema, data: object, engine: object, names: Sequence[str]) -> TableInParts:
-    """The parts, of which names and types are looked at; no row is read. A count reads the first column."""
-    return table_in_parts(schema, data, engine, only=names or parts_of(schema.source(data))[0].names()[:1])
 
 
 def sums_in_parts(given: TableInParts, schema: Schema, relation: Relation) -> SumsOf:

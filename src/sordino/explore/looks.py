@@ -28,10 +28,10 @@ from sordino.data import (
 from sordino.data.encode import check_number, check_parts, number_of
 from sordino.data.sources.registry import parts_of
 from sordino.data.table import Table
-from sordino.explore.look_plan import LookPlan, parts_to_look_at, sums_in_memory, sums_in_parts
+from sordino.explore.look_plan import LookPlan, sums_in_memory, sums_in_parts
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.problem import Sources
-from sordino.fitting.table_parts import IN_MEMORY
+from sordino.fitting.table_parts import IN_MEMORY, table_in_parts
 from sordino.inference.summary import LOOK, answer_table
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
@@ -179,7 +179,9 @@ def look(
     unit = () if declared.unit_column is None else (declared.unit_column,)
     names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *unit]))
     _check_types(asked, declared, data, names)
-    given = None if engine in (None, IN_MEMORY) else parts_to_look_at(declared, data, engine, names)
+    given = None
+    if engine not in (None, IN_MEMORY):  # a count reads the first column
+        given = table_in_parts(declared, data, engine, only=names or column_names(declared.source(data))[:1])
     number_there = partial(number_of, declared, data) if given is None else partial(given.number, declared)
 
     def run(access: RowAccess) -> RunContents[Answers]:

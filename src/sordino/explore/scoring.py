@@ -27,11 +27,10 @@ from sordino.data import Number, Schema
 from sordino.data.encode import number_of
 from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
-from sordino.fitting.fit import table_rows
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import MODELS, Task
+from sordino.fitting.tasks import MODELS
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
@@ -158,8 +157,7 @@ class SumPlan:
         sources = Sources(random_state)
 
         def run(access: RowAccess) -> RunContents[Result]:
-            found = sums(read_rows(declarations, self.relation, data, access))
-            noised = self.noise.released(found, sources.fresh())
+            noised = self.noise.released(sums(read_rows(declarations, self.relation, data, access)), sources.fresh())
             result, settings = answer(noised)
             return RunContents(
                 kind=kind,
@@ -202,8 +200,3 @@ def read_rows(
     """Rows of one table as each declaration encodes them; after the debit, and refused as every fit refuses them."""
     whole = [replace(one, schema=replace(one.schema, row_norm=None)) for one in declarations]
     return [access.read(partial(encoded_rows, one, relation, data, None)) for one in whole]
-
-
-def check_header(schema: Schema, task: Task, relation: Relation, data: object) -> Declaration:
-    """The declaration of rows whose columns were looked at, and no cell."""
-    return table_rows(schema, task, relation, data, None).declaration

@@ -26,10 +26,10 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, num
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.encode import number_of
 from sordino.data.words import shown_names
-from sordino.explore.scoring import SCORED, check_header, losses, read_rows
+from sordino.explore.scoring import SCORED, losses, read_rows
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public
 from sordino.fitting.declaration import Declaration
-from sordino.fitting.fit import fit_contents
+from sordino.fitting.fit import fit_contents, table_rows
 from sordino.fitting.methods import METHODS, Plan
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.predictor import Predictor
@@ -192,7 +192,7 @@ def choose(
 
     def run(access: RowAccess) -> RunContents[tuple[str, float]]:
         table = access.read(lambda: read_table(declared.source(data), declared.named_columns()))
-        rows = read_rows([plan.declaration for plan in made.plans], related, table, access)
+        rows = read_rows([declaration for declaration, _ in made.plans], related, table, access)
         best = made.ran(rows, sources)
         (place, outcome), mean = best.output, best.loss / declared.records
         chosen = {
@@ -203,7 +203,7 @@ def choose(
             "expected_trials": made.trials.mean,
             "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
         }
-        contents = fit_contents(made.plans[place].plan, outcome, (named[place].name, mean))
+        contents = fit_contents(made.plans[place][1], outcome, (named[place].name, mean))
         drawn = (
             f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice."
         )
@@ -233,18 +233,10 @@ def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedCandidate:
-    """The plan of one candidate's fit, and the declaration that its rows are read with."""
-
-    declaration: Declaration
-    plan: Plan
-
-
-@dataclass(frozen=True, eq=False)
 class ChoicePlan:
     """What is about to run: a plan for each candidate, the noise of the score, and what is certified and charged."""
 
-    plans: tuple[PlannedCandidate, ...]
+    plans: tuple[tuple[Declaration, Plan], ...]
     score: ScoreNoise
     trials: NegativeBinomialTrials
     explanation: Explanation
@@ -269,7 +261,7 @@ class ChoicePlan:
         each = _epsilon_of(of_fit, fails)
         plans = tuple(_planned(task, schema, one, data, each, fails, relation) for one in candidates)
         score = ScoreNoise(_LOSS, relation, up(_LOSS.under(relation) / of_score, 4))
-        largest = max(spent(plan.plan.spec, relation) for plan in plans)
+        largest = max(spent(plan.spec, relation) for _, plan in plans)
         together = up(math.hypot(largest, _LOSS.under(relation) / score.deviation), 4)
         spec = choice_spec(together, schema, relation, fails, trials, len(plans))
         return cls(plans, score, trials, explain(spec, fails))
@@ -278,7 +270,7 @@ class ChoicePlan:
         """The best trial; every trial draws from fresh sources."""
 
         def trial(place: int) -> SelectionTrial[tuple[int, Any]]:
-            own, plan = rows[place], self.plans[place].plan
+            own, (_, plan) = rows[place], self.plans[place]
             outcome = plan.method.run(plan, own, sources)
             contents = fit_contents(plan, outcome, None)
             release = contents.release(self.explanation, private=sources.private)
@@ -292,13 +284,14 @@ class ChoicePlan:
 
 def _planned(
     task: Task, schema: Schema, one: Candidate, data: object, epsilon: float, delta: float, relation: Relation
-) -> PlannedCandidate:
+) -> tuple[Declaration, Plan]:
+    """The plan of one candidate's fit, and the declaration that its rows are read with."""
     if schema.weight is not None:
         raise InputError("A choice needs a schema without weights: scores do not weight records.")
     own = schema if one.formula is None else with_formula(schema, one.formula)
     if schema.target != own.target and schema.target is not None:
         raise InputError(f"Expected candidates with the target {schema.target.name!r}, got {one.name!r} with another.")
-    declaration = check_header(own, task, relation, data)
+    declaration = table_rows(own, task, relation, data, None).declaration  # columns are looked at, and no cell
     problem = FitProblem(task, declaration.schema, epsilon, delta, relation, one.settings or {}, declaration.labels)
     method = METHODS[METHOD]
     reason = method.why_not(problem)
@@ -309,7 +302,7 @@ def _planned(
             f"The budget is too small for {one.name!r}: each trial has epsilon {epsilon:.2g}. Raise epsilon, "
             "or choose from fewer or smaller candidates. Nothing was spent."
         )
-    return PlannedCandidate(declaration, method.plan(problem))
+    return declaration, method.plan(problem)
 
 
 def spent(spec: Spec, relation: Relation) -> float:

@@ -115,9 +115,6 @@ class Expectation(Result):
     power: float = POWER
     ratio: str = ""
 
-    def __post_init__(self) -> None:
-        number("power", self.power, OPEN_UNIT)
-
     @cached_property
     def refused(self) -> bool:
         """Whether the budget is too small: coefficients would be known to no better than half their declared size."""
@@ -143,8 +140,7 @@ class Expectation(Result):
             sampling, privacy, together, posterior = rest
             gain = (posterior / together) ** 2
             parts = np.array([gain * sampling, gain * privacy, posterior**2 / found.prior]) ** 2
-            error = float(factor * posterior)
-            own, noise, prior = (float(factor * one) for one in (sampling, privacy, found.prior))
+            error, own, noise, prior = (float(factor * one) for one in (posterior, sampling, privacy, found.prior))
             shares = tuple((parts / parts.sum()).tolist())
             made.append(ExpectedLine(name, error, half * error, own, noise, prior, shares, float(unit)))
         return tuple(made)
@@ -214,24 +210,10 @@ class Expectation(Result):
             "refused": self.refused,
             "epsilon_needed": self.epsilon_needed if self.refused else None,
             "intervals_withheld": self.withheld,
-            "coefficients": [
-                {
-                    **{name: getattr(line, name) for name in _LINE},
-                    "shares": dict(zip(_SHARES, line.shares, strict=True)),
-                    "widened_by_privacy": line.widened,
-                    "smallest_effect_found": line.detectable(self.power, self.level),
-                    **({"effect": effects[line.name]} if line.name in effects else {}),
-                    **({"power": line.power(effects[line.name], self.level)} if line.name in effects else {}),
-                }
-                for line in self.lines
-            ],
+            "coefficients": [self._line_as_dict(line, effects.get(line.name)) for line in self.lines],
             "power": self.power,
             "curve": [
-                {
-                    "epsilon": one.plan.epsilon,
-                    "refused": one.refused,
-                    "widths": {line.name: line.width for line in one.lines},
-                }
+                {"epsilon": one.plan.epsilon, "refused": one.refused, "widths": {ln.name: ln.width for ln in one.lines}}
                 for one in self.curve
             ],
             "limits": LIMITS,
@@ -240,6 +222,16 @@ class Expectation(Result):
             keys = ("name", "width", "epsilon", "least_width")
             answer["wanted_widths"] = [dict(zip(keys, one, strict=True)) for one in self._wanted]
         return answer
+
+    def _line_as_dict(self, line: ExpectedLine, effect: float | None) -> dict[str, object]:
+        asked = {} if effect is None else {"effect": effect, "power": line.power(effect, self.level)}
+        return {
+            **{name: getattr(line, name) for name in _LINE},
+            "shares": dict(zip(_SHARES, line.shares, strict=True)),
+            "widened_by_privacy": line.widened,
+            "smallest_effect_found": line.detectable(self.power, self.level),
+            **asked,
+        }
 
     @property
     def shown(self) -> ResultTable:
@@ -263,10 +255,10 @@ class Expectation(Result):
             header, cells = [*header, "effect", "power"], [*cells, list(map(figure, asked)), list(map(percent, power))]
         tables = [(tuple(header), tuple(zip(*cells, strict=True)))]
         if self.width is not None:
-            wanted = [
-                (name, figure(width), f"none; without privacy {figure(least)}" if epsilon is None else f"{epsilon:g}")
-                for name, width, epsilon, least in self._wanted
-            ]
+            wanted = []
+            for name, width, epsilon, least in self._wanted:
+                needed = f"none; without privacy {figure(least)}" if epsilon is None else f"{epsilon:g}"
+                wanted.append((name, figure(width), needed))
             tables.append((("wanted", "width", "epsilon needed"), tuple(wanted)))
         tables.append(self._curve)
         withheld = (f"Intervals of such a fit are withheld: {TOO_MANY}.",) if self.withheld else ()
@@ -380,6 +372,7 @@ def plan(
         True
     """
     task, fixed = MODELS[one_of("model", model, REGRESSIONS)]
+    chance, inside = number("power", power, OPEN_UNIT), number("level", level, OPEN_UNIT)
     read = read_schema(schema) if isinstance(schema, str | Path) else schema
     if not isinstance(read, Schema):
         raise refuse("schema", "to be a Schema or the path of one", schema)
@@ -393,5 +386,4 @@ def plan(
         raise InputError(f"Bounded influence cannot fit this schema: it {reason}.")
     columns = public_columns(problem)
     words = tuple(str(label) for label in (declared.labels or ())[1:])
-    made, inside = influence_plan(problem, columns), number("level", level, OPEN_UNIT)
-    return Expectation(made, columns, words, inside, effect, width, power, task.ratio)
+    return Expectation(influence_plan(problem, columns), columns, words, inside, effect, width, chance, task.ratio)
