@@ -18,8 +18,8 @@ IN_CHOICES = mutations(
 + together = largest
 @@ choice: the certificate is that of the first candidate at half its cost
 @@ | ChoicePlan.of | choose/test_choice.py -k replay or counts
-- largest = max(spent(plan.plan.spec, relation) for plan in plans)
-+ largest = 0.5 * spent(plans[0].plan.spec, relation)
+- largest = max(spent(plan.spec, relation) for _, plan in plans)
++ largest = 0.5 * spent(plans[0][1].spec, relation)
 @@ choice: a fixed number of trials | best_of_trials | choose/test_choice.py -k law_that
 - int(generator.integers(0, _COIN)) < parts
 + int(generator.integers(0, 2)) == 0 and parts
