@@ -49,9 +49,9 @@ def test_a_summary_is_in_the_units_of_the_table():
 @pytest.mark.parametrize(("family", "word"), [("logistic", "odds ratio"), ("poisson", "rate ratio")])
 def test_ratios_stand_beside_their_logarithms_but_for_the_intercept(family, word):
     found = summary_of(coefficients(family))
-    assert found.header[-2:] == [word, "interval"]
+    assert found.header[-2:] == (word, "interval")
     assert found.line("smoker").ratio[0] == pytest.approx(math.exp(0.4))
-    assert found.rows[0][-2:] == ["", ""]
+    assert found.rows[0][-2:] == ("", "")
     assert found.rows[3][-2] == "1.492"
 
 

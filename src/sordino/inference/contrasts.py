@@ -20,6 +20,7 @@ from sordino.core.validate import ANY_REAL, InputError, number, printable, refus
 
 INTERCEPT = "intercept"
 LEVEL = 0.95
+SHARES = ("sampling", "privacy", "prior")  # the parts of a variance
 # Names that a message lists before it stops.
 _MOST_NAMES = 12
 # So many draws of equal weight have to lie in a tail for its share to be read off them. Ends of 95 % intervals are read
@@ -82,20 +83,16 @@ class Coefficients:
 
     def shares(self, vector: Array) -> tuple[float, float, float] | None:
         """The parts of the variance of a sum of coefficients: sampling, privacy and prior."""
-        if self.parts is None:
+        (places,) = np.nonzero(vector)
+        if self.parts is None or (self.parts.ndim == 2 and len(places) != 1):
             return None
-        if self.parts.ndim == 3:
-            found = np.array([vector @ part @ vector for part in self.parts])
-        else:
-            (places,) = np.nonzero(vector)
-            if len(places) != 1:
-                return None
-            found = self.parts[:, places[0]]
+        matrices = self.parts.ndim == 3
+        found = np.array([vector @ part @ vector for part in self.parts]) if matrices else self.parts[:, places[0]]
         whole = float(np.sum(np.maximum(found, 0.0)))
         if not 0.0 < whole < math.inf:
             return None
-        sampling, privacy, prior = np.maximum(found, 0.0) / whole
-        return float(sampling), float(privacy), float(prior)
+        sampling, privacy, prior = (np.maximum(found, 0.0) / whole).tolist()
+        return sampling, privacy, prior
 
 
 @dataclass(frozen=True)
@@ -143,17 +140,17 @@ class Line:
     @property
     def words(self) -> str:
         """What privacy and the prior did to it, in a sentence."""
-        if self.shares is None or self.widened is None:
-            return ""
         if self.prior_dominated:
             return "prior-dominated: it says more about the assumed effect size than about the table"
-        by = "by more than 10 times" if self.widened > 10.0 else f"by {percent(self.widened)}"
-        return f"privacy widened this interval {by}"
+        if self.widened is None:
+            return ""
+        return (
+            f"privacy widened this interval by {'more than 10 times' if self.widened > 10.0 else percent(self.widened)}"
+        )
 
     def as_dict(self) -> dict[str, object]:
         """For a machine: plain numbers, None for what is not known."""
-        widened = self.widened
-        parts = ("sampling", "privacy", "prior")
+        widened, ratio, shares = self.widened, self.ratio, self.shares
         return {
             "name": self.name,
             "estimate": self.estimate,
@@ -161,8 +158,8 @@ class Line:
             "interval": None if self.low is None else [self.low, self.high],
             "z": self.z,
             "p_value": self.p_value,
-            "ratio": None if self.ratio is None else dict(zip(("estimate", "low", "high"), self.ratio, strict=True)),
-            "shares": None if self.shares is None else dict(zip(parts, self.shares, strict=True)),
+            "ratio": None if ratio is None else dict(zip(("estimate", "low", "high"), ratio, strict=True)),
+            "shares": None if shares is None else dict(zip(SHARES, shares, strict=True)),
             "widened_by_privacy": None if widened is None or math.isinf(widened) else widened,
             "prior_dominated": self.prior_dominated,
         }
@@ -202,10 +199,11 @@ def _line(
     if not all(map(math.isfinite, (mean, error, low, high))):
         raise InputError("The mean or the spread of the draws is not finite. Look at the numbers of the release.")
     z = mean / error if error > 0.0 else 0.0
-    ratio = (_exp(mean), _exp(low), _exp(high)) if known.ratio else None
+    middle, least, most = (math.exp(min(one, 700.0)) for one in (mean, low, high))
+    ratio = (middle, least, most) if known.ratio else None
     # The share of draws on that side of 0 where fewer of them are.
     tail, seen = float(min(above, 1.0 - above)), _SEEN_IN_TAIL * float(known.weights @ known.weights)
-    p_value = 2.0 * tail if tail >= seen else min(two_sided(z), 2.0 * seen)
+    p_value = 2.0 * tail if tail >= seen else min(float(2.0 * special.ndtr(-abs(z))), 2.0 * seen)
     step = known.steps.get(name, 1.0)
     return Line(name, mean, error, low, high, z, p_value, ratio, known.shares(vector), step, level)
 
@@ -220,13 +218,11 @@ class Wald:
     p_value: float
 
     def __str__(self) -> str:
-        names = ", ".join(printable(name) for name in self.names)
-        word = "degree" if self.degrees == 1 else "degrees"
+        names = ", ".join(map(printable, self.names))
         null = f"{names} is 0" if len(self.names) == 1 else f"{names} are all 0"
-        return (
-            f"Test that {null}: chi-squared {self.statistic:.2f} on {self.degrees} {word} of freedom, "
-            f"p {p_words(self.p_value, relation=True)}"
-        )
+        on = f"{self.degrees} {'degree' if self.degrees == 1 else 'degrees'} of freedom"
+        p_value = p_words(self.p_value, relation=True)
+        return f"Test that {null}: chi-squared {self.statistic:.2f} on {on}, p {p_value}"
 
     def as_dict(self) -> dict[str, object]:
         tested = {"names": list(self.names), "statistic": self.statistic}
@@ -246,11 +242,6 @@ def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]
     statistic = float(away @ np.linalg.solve(covariance, away))
     names = tuple(in_words(one) for one in tested)
     return Wald(names, statistic, len(rows), float(special.chdtrc(len(rows), statistic)))
-
-
-def two_sided(z: float) -> float:
-    """The p-value of a normal z, on both sides."""
-    return float(2.0 * special.ndtr(-abs(z)))
 
 
 def in_words(weights: Mapping[str, float] | str) -> str:
@@ -282,17 +273,13 @@ def parsed_contrast(text: str) -> dict[str, float] | str:
 def parsed_names(coefficients: Coefficients, text: str) -> list[str]:
     """Names from a command line, between commas; a name may hold a comma itself, so the longest that is known wins."""
     pieces = [piece.strip() for piece in text.split(",")]
-    found, first = [], 0
-    while first < len(pieces):
-        ends = range(len(pieces), first, -1)
-        last = next((end for end in ends if ",".join(pieces[first:end]) in coefficients.names), first + 1)
-        found.append(",".join(pieces[first:last]))
-        first = last
+    found = []
+    while pieces:
+        known = (end for end in range(len(pieces), 0, -1) if ",".join(pieces[:end]) in coefficients.names)
+        last = next(known, 1)
+        found.append(",".join(pieces[:last]))
+        pieces = pieces[last:]
     return found
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))
 
 
 def round_step(size: float) -> float:

@@ -24,7 +24,7 @@ from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.bounded_influence import PublicColumns, influence_plan, public_columns
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import MODELS
-from sordino.inference.contrasts import LEVEL
+from sordino.inference.contrasts import LEVEL, SHARES
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 from sordino.mechanisms.regression import Plan as EnginePlan
 from sordino.mechanisms.regression import plan as engine_plan
@@ -46,8 +46,7 @@ OF_UNITS = (
 )
 OF_COUNTS = "Counts are assumed to have mean 1 and 1.5 times the Poisson variance."
 OF_EVENTS = "Half of all records are assumed to end with the event, equally often in every time bin."
-_SHARES = ("sampling", "privacy", "prior")
-_LINE = ("name", "standard_error", "width", *_SHARES)
+_LINE = ("name", "standard_error", "width", *SHARES)
 # What an effect or a width means that is given without a column.
 BARE = "half a number's declared range, or having a 0/1 column"
 # The models that bounded influence can learn, by their words.
@@ -227,7 +226,7 @@ class Expectation(Result):
         asked = {} if effect is None else {"effect": effect, "power": line.power(effect, self.level)}
         return {
             **{name: getattr(line, name) for name in _LINE},
-            "shares": dict(zip(_SHARES, line.shares, strict=True)),
+            "shares": dict(zip(SHARES, line.shares, strict=True)),
             "widened_by_privacy": line.widened,
             "smallest_effect_found": line.detectable(self.power, self.level),
             **asked,
@@ -241,7 +240,7 @@ class Expectation(Result):
             f"{made.delta:g}, {made.relation.value}: expected from declared numbers, no row was read"
         )
         least = f"detectable ({percent(self.power)} power)"
-        header = ["", "std. error", f"{100 * self.level:g} % width", *_SHARES, least]
+        header = ["", "std. error", f"{100 * self.level:g} % width", *SHARES, least]
         columns = by_name(self.lines, _LINE)
         columns["detectable"] = [line.detectable(self.power, self.level) for line in self.lines]
         cells = [columns["name"], *([figure(one) for one in columns[name]] for name in ("standard_error", "width"))]

@@ -114,9 +114,7 @@ def margins(
     found: list[Margin] = []
     for name in made.asked(columns):
         shown = list((values or {}).get(name, ())) or made.values(name)
-        drawn = made.outcomes(name, shown)
-        for place, value in enumerate(shown):
-            found += made.lines(name, _written(value), drawn[:, place], level)
+        found += made.lines(name, list(map(_written, shown)), made.outcomes(name, shown), level)
     return Margins(tuple(found), made.title("Predicted margins"), level, made.remarks, release.cautions)
 
 
@@ -150,12 +148,12 @@ def effects(
             shown = [middle - step / 2.0, middle + step / 2.0]
             words = [f"{_written(shown[1])} against {_written(shown[0])}"]
         else:
-            shown = made.values(name) if not isinstance(kind, Measurement) or isinstance(kind, Ordered) else []
-            shown = shown or [made.values(name)[0], made.values(name)[-1]]
+            shown = made.values(name)
+            if isinstance(kind, Measurement) and not isinstance(kind, Ordered):
+                shown = [shown[0], shown[-1]]
             words = [f"{_written(one)} against {_written(shown[0])}" for one in shown[1:]]
-        drawn = made.outcomes(name, shown)
-        for place, word in enumerate(words, 1):
-            found += made.lines(name, word, drawn[:, place] - drawn[:, 0], level)
+        first, *others = made.outcomes(name, shown)
+        found += made.lines(name, words, [one - first for one in others], level)
     title = made.title("Effects as differences of predicted margins")
     return Margins(tuple(found), title, level, made.remarks, release.cautions)
 
@@ -180,24 +178,24 @@ class _Setting:
         every = raw_kinds(predictor.schema)
         every.pop(str(release.settings.get("time")), None)
         kinds = {name: kind for name, kind in every.items() if name != release.settings.get("exposure")}
-        strange = [name for name in at or () if name not in kinds]
-        if strange:
+        if strange := [name for name in at or () if name not in kinds]:
             raise InputError(f"{shown_names(strange)} is not one of {shown_names(kinds)}.")
         held = {name: checked_value(name, kinds[name], value) for name, value in (at or {}).items()}
         if over is None:
-            values = {name: representative(kind) for name, kind in every.items()} | held
-            where = ", ".join(f"{name}={_written(values[name])}" for name in kinds)
-            rows = Table({name: _filled(name, value, 1) for name, value in values.items()})
-            return cls(predictor, kinds, rows, (_AT.format(where=where), *predictor.task.remarks(predictor), _WHAT))
-        table = read_table(predictor.schema.source(over))
-        absent = [name for name in every if name not in table.columns and name not in held]
-        if absent or not 0 < table.rows <= _MOST_ROWS:
-            got = f"a table without {shown_names(absent)}" if absent else f"{table.rows} rows"
-            wanted = f"a public table of 1 to {_MOST_ROWS} rows with the columns {shown_names(every)}"
-            raise InputError(f"Expected {wanted}, got {got}.")
-        cells = {name: table.columns[name] for name in every if name not in held}
-        rows = Table(cells | {name: _filled(name, value, table.rows) for name, value in held.items()})
-        return cls(predictor, kinds, rows, (_OVER.format(rows=table.rows), *predictor.task.remarks(predictor), _WHAT))
+            cells, count = {}, 1
+            held = {name: representative(kind) for name, kind in every.items()} | held
+            where = _AT.format(where=", ".join(f"{name}={_written(held[name])}" for name in kinds))
+        else:
+            table = read_table(predictor.schema.source(over))
+            absent = [name for name in every if name not in table.columns and name not in held]
+            if absent or not 0 < table.rows <= _MOST_ROWS:
+                got = f"a table without {shown_names(absent)}" if absent else f"{table.rows} rows"
+                wanted = f"a public table of 1 to {_MOST_ROWS} rows with the columns {shown_names(every)}"
+                raise InputError(f"Expected {wanted}, got {got}.")
+            cells, count = {name: table.columns[name] for name in every if name not in held}, table.rows
+            where = _OVER.format(rows=count)
+        rows = Table(cells | {name: _filled(name, value, count) for name, value in held.items()})
+        return cls(predictor, kinds, rows, (where, *predictor.task.remarks(predictor), _WHAT))
 
     def asked(self, columns: Sequence[str] | str | None) -> list[str]:
         names = list(self.kinds) if columns is None else [columns] if isinstance(columns, str) else list(columns)
@@ -217,8 +215,8 @@ class _Setting:
         range_of = instance_of("the column", kind, Measurement)
         return [float(f"{one:.6g}") for one in np.linspace(range_of.low, range_of.high, _POINTS)]
 
-    def outcomes(self, name: str, values: Sequence[object]) -> Array:
-        """Mean outcomes with a column set to each value, (draws, values, outcomes), averaged over the rows."""
+    def outcomes(self, name: str, values: Sequence[object]) -> list[Array]:
+        """Mean outcomes with a column set to each value, (draws, outcomes), averaged over the rows."""
         fit, found, count = self.predictor, [], self.rows.rows
         draws = fit.coefficient_law.draws
         for value in values:
@@ -226,17 +224,17 @@ class _Setting:
             encoded = fit.encode(Table({**self.rows.columns, name: column}))
             sums = [fit.task.outcomes(fit, draws, block).sum(axis=1) for block in blocks(encoded, _ROWS_AT_ONCE)]
             found.append(sum(sums[1:], sums[0]) / count)
-        return np.stack(found, axis=1)
+        return list(np.moveaxis(np.stack(found, axis=1), 1, 0))
 
-    def lines(self, name: str, value: str, drawn: Array, level: float) -> list[Margin]:
-        """One margin for each outcome, from draws of shape (draws, outcomes)."""
-        weights = np.asarray(self.predictor.coefficient_law.weights)
-        ends = weighted_quantiles(drawn, weights, tails(level))
-        words = self.predictor.task.outcome_words(self.predictor)
-        return [
-            Margin(name, value, word, float(weights @ drawn[:, k]), float(ends[k, 0]), float(ends[k, 1]))
-            for k, word in enumerate(words)
-        ]
+    def lines(self, name: str, values: Sequence[str], drawn: Sequence[Array], level: float) -> list[Margin]:
+        """One margin for each value and outcome, from draws of each value of shape (draws, outcomes)."""
+        weights, words = np.asarray(self.predictor.coefficient_law.weights), self.predictor.task.outcome_words
+        found = []
+        for value, draws in zip(values, drawn, strict=True):
+            ends = weighted_quantiles(draws, weights, tails(level)).tolist()
+            for k, word in enumerate(words(self.predictor)):
+                found.append(Margin(name, value, word, float(weights @ draws[:, k]), *ends[k]))
+        return found
 
     def title(self, what: str) -> str:
         target = self.predictor.schema.target
@@ -327,7 +325,11 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
     arviz = optional_module("arviz", "sordino[arviz]")
     predictor = Predictor(release)
     names, table = _drawn(predictor, draws, seed)
-    words = _class_words(predictor)
+    own = predictor.posterior
+    if isinstance(own, CoefficientPosterior):
+        words = [word for word in own.outputs if word]
+    else:
+        words = [str(word) for word in predictor.labels.tolist()] if predictor.outputs > 1 else []
     shaped = table.reshape(1, len(table), -1, max(len(words), 1))
     columns = [name.removesuffix(f" [{words[0]}]") if words else name for name in names[:: max(len(words), 1)]]
     coords: dict[str, object] = {"column": columns[1:], **({"class": words} if words else {})}
@@ -338,18 +340,14 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
     groups: dict[str, object] = {"posterior": variables}
     if rows is not None:
         target = predictor.schema.declared_target().name
-        generator = np.random.default_rng(seed)
-        groups["predictions"] = {target: predictor.sample(predictor.encode(rows), draws, generator)[None]}
-        coords["row"] = np.arange(groups["predictions"][target].shape[2])
-        dims[target] = ["row"]
-    found: Any = arviz.from_dict(**groups, coords=coords, dims=dims, pred_dims=dims)
-    found.posterior.attrs |= guarantee_attributes(release)
-    return found
+        drawn = predictor.sample(predictor.encode(rows), draws, np.random.default_rng(seed))[None]
+        groups["predictions"], coords["row"], dims[target] = {target: drawn}, np.arange(drawn.shape[2]), ["row"]
+    return with_guarantee(arviz.from_dict(**groups, coords=coords, dims=dims, pred_dims=dims), release)
 
 
-def guarantee_attributes(release: StoredRelease) -> Mapping[str, Any]:
-    """What an ArviZ object says of the guarantee."""
-    return {
+def with_guarantee(made: Any, release: StoredRelease) -> Any:
+    """An ArviZ object whose posterior says the guarantee among its attributes."""
+    made.posterior.attrs |= {
         "inference_library": "sordino",
         "inference_library_version": __version__,
         "epsilon": release.epsilon,
@@ -358,6 +356,7 @@ def guarantee_attributes(release: StoredRelease) -> Mapping[str, Any]:
         "unit": release.protected.words,
         "private": str(release.private).lower(),
     }
+    return made
 
 
 def _drawn(predictor: Predictor, draws: int, seed: int | None) -> tuple[tuple[str, ...], Array]:
@@ -370,10 +369,3 @@ def _drawn(predictor: Predictor, draws: int, seed: int | None) -> tuple[tuple[st
         return law.names, np.asarray(law.sample(generator, count))
     names, matrix, constant = predictor.table_units
     return names, own.sample(generator, count)[:, : matrix.shape[1]] @ matrix.T + constant
-
-
-def _class_words(predictor: Predictor) -> list[str]:
-    own = predictor.posterior
-    if isinstance(own, CoefficientPosterior):
-        return [word for word in own.outputs if word]
-    return [str(word) for word in predictor.labels.tolist()] if predictor.outputs > 1 else []

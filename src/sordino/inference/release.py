@@ -19,7 +19,7 @@ from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGH
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import LEVEL, Line
-from sordino.inference.margins import guarantee_attributes
+from sordino.inference.margins import with_guarantee
 from sordino.inference.summary import (
     CHECK,
     COMPARISON,
@@ -257,8 +257,7 @@ class CustomRelease(Release):
         if WEIGHTS not in self.arrays:  # every point of a network is used once: its output has no chance in it
             theta = theta[np.arange(count) % len(theta)]
         with in_doubles():
-            found = model.predict(jnp.asarray(theta), _given(data), jax.random.key(seed))
-            return {name: np.asarray(values) for name, values in found.items()}
+            return _given(model.predict(jnp.asarray(theta), _given(data), jax.random.key(seed)))
 
     def to_arviz(
         self,
@@ -285,18 +284,14 @@ class CustomRelease(Release):
         chains, draws = self._table.shape[:2]
         if public is not None:
             with in_doubles():
-                free = jnp.asarray(self._vectors)
-                found = self._model().log_likelihood(free, _given(public))
-            groups["log_likelihood"] = {
-                name: np.asarray(each).reshape(chains, draws, -1) for name, each in found.items()
-            }
+                found = self._model().log_likelihood(jnp.asarray(self._vectors), _given(public))
+            scored = {name: np.asarray(each).reshape(chains, draws, -1) for name, each in found.items()}
+            groups["log_likelihood"] = scored
             if observed := {name: np.asarray(public[name]) for name in found if name in public}:
                 groups["observed_data"] = observed
         if new is not None:
             groups["predictions"] = {name: each[None] for name, each in self.predict(new, draws).items()}
-        made: Any = arviz.from_dict(**groups, coords=dict(coords or {}), dims=dict(dims or {}))
-        made.posterior.attrs |= guarantee_attributes(self)
-        return made
+        return with_guarantee(arviz.from_dict(**groups, coords=dict(coords or {}), dims=dict(dims or {})), self)
 
     @property
     def _table(self) -> Array:
@@ -366,5 +361,5 @@ def reopen(
     return with_model(stored, own)
 
 
-def _given(data: Mapping[str, object]) -> dict[str, object]:
+def _given(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.asarray(values) for name, values in data.items()}

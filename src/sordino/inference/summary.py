@@ -75,10 +75,10 @@ class Summary(Result):
 
     def line(self, name: str) -> Line:
         """The line of one coefficient."""
-        names = [one.name for one in self.lines]
-        if name not in names:
-            raise InputError(f"Expected a coefficient to be one of {', '.join(names[:12])}, got {name!r}.")
-        return self.lines[names.index(name)]
+        lines = {one.name: one for one in self.lines}
+        if name not in lines:
+            raise InputError(f"Expected a coefficient to be one of {', '.join([*lines][:12])}, got {name!r}.")
+        return lines[name]
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -108,23 +108,21 @@ class Summary(Result):
         return cells
 
     @property
-    def header(self) -> list[str]:
+    def header(self) -> tuple[str, ...]:
         """Names of the columns of `rows`."""
-        return list(self._cells)
+        return tuple(self._cells)
 
     @property
-    def rows(self) -> list[list[str]]:
+    def rows(self) -> tuple[tuple[str, ...], ...]:
         """The cells of the table as text."""
-        return [list(row) for row in zip(*self._cells.values(), strict=True)]
+        return tuple(zip(*self._cells.values(), strict=True))
 
     @property
-    def share_rows(self) -> list[list[str]]:
+    def share_rows(self) -> tuple[tuple[str, ...], ...]:
         """What each width is made of, as text; empty where it is known of no coefficient."""
-        if all(one.shares is None for one in self.lines):
-            return []
-        return [
-            [_starred(one), *map(percent, one.shares or (None, None, None)), percent(one.widened)] for one in self.lines
-        ]
+        sets = [(one, one.shares or (None, None, None)) for one in self.lines]
+        rows = tuple((_starred(one), *map(percent, shares), percent(one.widened)) for one, shares in sets)
+        return rows if any(one.shares for one in self.lines) else ()
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -139,10 +137,10 @@ class Summary(Result):
 
     @property
     def shown(self) -> ResultTable:
-        tables = [(tuple(self.header), tuple(map(tuple, self.rows)))] if self.lines else []
-        tables += [(SHARE_HEADER, tuple(map(tuple, self.share_rows)))] if self.share_rows else []
+        tables = ((self.header, self.rows), (SHARE_HEADER, self.share_rows))
+        tables = tuple(one for one in tables if one[1])
         points = tuple(Estimate(one.name, one.estimate, one.low, one.high) for one in self.lines)
-        return ResultTable(self.title, tuple(tables), self.columns, self.facts, self.cautions, self.remarks, (points,))
+        return ResultTable(self.title, tables, self.columns, self.facts, self.cautions, self.remarks, (points,))
 
 
 def _starred(line: Line) -> str:
@@ -180,7 +178,7 @@ def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str],
     target = None if schema is None else schema.target
     entry = "none" if ledger is None else f"entry {ledger['entry']} of {ledger['dataset']}"
     return (
-        *((("Dep. variable", target.name),) if target is not None else ()),
+        *(() if target is None else (("Dep. variable", target.name),)),
         ("Model", family or ("" if task is None else next(iter(task.models)))),
         ("Method", str(release.settings.get("method"))),
         *(((f"{schema.counted.capitalize()} (declared)", f"{schema.records:,}"),) if schema is not None else ()),
@@ -275,9 +273,9 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
 
 def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], str, str]:
     """Estimates of methods whose intervals are not known to hold: lines, what was measured of them, and a remark."""
-    release, law = predictor.release, predictor.posterior
+    release, law, words, ends = predictor.release, predictor.posterior, None, []
     if isinstance(law, CoefficientPosterior):
-        table, words = law.in_table_units(), None
+        table = law.in_table_units()
         names, estimates = table.names, table.mean.tolist()
     else:
         names, matrix, constant = predictor.table_units
@@ -290,10 +288,10 @@ def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], st
             drawn = law.sample(np.random.default_rng(_SEED), _DRAWS)[:, : matrix.shape[1]]
             equal = np.full(len(drawn), 1.0 / len(drawn))
             ends = weighted_quantiles(drawn @ matrix.T + constant, equal, tails(level)).tolist()
-            found = zip(names, estimates, ends, strict=True)
-            return tuple(Line(name, mean, None, *both, level=level) for name, mean, both in found), words, _UNTESTED
-    rows = tuple(Line(name, mean, level=level) for name, mean in zip(names, estimates, strict=True))
-    return rows, "", _WITHHELD.format(coverage.withheld(release) or coverage.NOT_MEASURED)
+    found = zip(names, estimates, ends or [(None, None)] * len(names), strict=True)
+    rows = tuple(Line(name, mean, None, *both, level=level) for name, mean, both in found)
+    withheld = _WITHHELD.format(coverage.withheld(release) or coverage.NOT_MEASURED)
+    return rows, words or "", withheld if words is None else _UNTESTED
 
 
 def _title(release: StoredRelease, family: str = "") -> str:
