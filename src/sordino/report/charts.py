@@ -11,6 +11,8 @@ from itertools import cycle, groupby
 
 from markupsafe import Markup, escape
 
+from sordino.inference.contrasts import round_step
+
 Point = tuple[float, float]
 Points = tuple[Point, ...]
 
@@ -63,7 +65,7 @@ class Axis:
         """The smallest axis with round ends that shows all values; on a logarithmic one they are positive."""
         low, high = min(values), max(values)
         if logarithmic:
-            low, high = _round_down(low), _round_up(high)
+            low, high = round_step(low), _round_up(high)
             return cls(low, high if high > low else 10 * low, begin, end, logarithmic=True, whole=whole)
         step = _round_step(low, high, whole=whole)
         low, high = step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
@@ -111,11 +113,6 @@ def _round_step(low: float, high: float, *, whole: bool) -> float:
     power = 10.0 ** math.floor(math.log10(span / 5))
     step = next(part * power for part in (1, 2, 5, 10) if part * power >= span / 5 * (1 - 1e-9))
     return max(step, 1.0) if whole else step
-
-
-def _round_down(value: float) -> float:
-    power = 10.0 ** math.floor(math.log10(value) + 1e-12)
-    return max(part * power for part in _FINE if part * power <= value * (1 + 1e-9))
 
 
 def _round_up(value: float) -> float:
@@ -289,14 +286,10 @@ def standalone(chart: Chart) -> str:
         parts.append(path(f"M{_LEGEND_LEFT:g} {at:g}h{_SAMPLE:g}", f"line {kind}"))
         parts.append(text(_LEGEND_LEFT + _SAMPLE + 9, at + 4, name))
     parts += [text(_LEFT, under + _NOTE_ROW * row + 8, words, "note") for row, words in enumerate(below)]
-    drawing = svg(frame, "chart", chart.title, _description(chart, sentences), parts, _style(len(names)))
-    return f"{drawing}\n"
-
-
-def _style(lines: int) -> str:
-    """The style sheet of a chart that is a file of its own; every line has its own pair of colour and dashes."""
-    each = zip(range(lines), cycle(_COLOURS), cycle(_DASHES), strict=False)
-    return SHEET + "".join(f".o{place}{{stroke:{colour};stroke-dasharray:{dash}}}" for place, colour, dash in each)
+    # Every line has its own pair of colour and dashes.
+    pairs = zip(range(len(names)), cycle(_COLOURS), cycle(_DASHES), strict=False)
+    style = SHEET + "".join(f".o{place}{{stroke:{colour};stroke-dasharray:{dash}}}" for place, colour, dash in pairs)
+    return f"{svg(frame, 'chart', chart.title, _description(chart, sentences), parts, style)}\n"
 
 
 def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Markup]:
@@ -335,11 +328,10 @@ def _line(chart: Chart, line: Series, kind: str, x: Axis, y: Axis) -> Markup:
 def _area(chart: Chart, x: Axis, y: Axis) -> list[Markup]:
     sides = {line.role: [point for point in line.points if _drawable(chart, point)] for line in chart.series}
     upper, lower = sides.get(CERTIFIED, []), sides.get(AUDITED, [])
-    if not chart.between or len(upper) < 2 or len(lower) < 2:
+    if not (chart.between and upper and lower):
         return []
     first, last = max(upper[0][0], lower[0][0]), min(upper[-1][0], lower[-1][0])
-    top = [point for point in upper if first <= point[0] <= last]
-    floor = [point for point in lower if first <= point[0] <= last]
+    top, floor = ([point for point in side if first <= point[0] <= last] for side in (upper, lower))
     if len(top) < 2 or len(floor) < 2:
         return []
     return [path(polyline(top, x, y) + "L" + polyline(floor[::-1], x, y)[1:] + "Z", "between")]
@@ -375,11 +367,9 @@ def _table(chart: Chart) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     places = sorted({a for line in chart.series for a, _ in line.points})
     places = places if len(places) <= 50 else places[:: -(-len(places) // 50)]
     columns = [dict(line.points) for line in chart.series]
-    rows = tuple((label(place), *(_cell(column.get(place)) for column in columns)) for place in places)
+    rows = tuple((label(place), *(_cell(column.get(place, math.nan)) for column in columns)) for place in places)
     return (chart.x_title, *(line.name for line in chart.series)), rows
 
 
-def _cell(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    return f"{value:.4g}" if math.isfinite(value) else "beyond"
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4g}" if math.isfinite(value) else "beyond"

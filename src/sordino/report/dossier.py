@@ -28,7 +28,7 @@ from sordino.ledger.signing_keys import SigningKey
 from sordino.report.decision import decide
 from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, registry_entry
 from sordino.report.page import environment, report_page
-from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
+from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject
 
 PAGE, REPORT = "index.html", "report.html"
 ANSWERS, REGISTRY, CHECKS, LEDGER = "answers.json", "registry.json", "checks.json", "ledger.json"
@@ -53,14 +53,14 @@ def write_dossier(
     begin("certifying again")
     account = None if ledger is None else Account.of(ledger)
     subject = open_subject(release, audit, account)
+    bound = subject.bound
     if subject.reasons_not_to_leave:
         reasons = "; ".join(subject.reasons_not_to_leave)
         raise InputError(f"This release must not be published: {reasons}. {subject.discrepancy}")
-    if audit is not None and reads_rows(read_audit(audit), subject.release.spec):
+    if audit is not None and not subject.audit_may_leave:
         raise InputError("This audit read private rows. It is for the auditor only.")
     checks = run_checks(release, subject, ledger, begin)
     begin("writing answers and report")
-    bound = subject.bound
     if bound is None:
         raise InputError("No theorem covers this release, so there is no certificate to hand over.")
     # The page shows the lower bound of the checks, with a verdict of its own.
@@ -119,21 +119,16 @@ def check_entry(folder: Path, release: StoredRelease) -> str:
     """Refuse a dossier whose ledger entry is not that of its release; what was compared with, if there is an entry."""
     if not (folder / LEDGER).is_file():
         return ""
-    document = parse(read_text(folder / LEDGER))
-    entry = document.get("entry") if isinstance(document, dict) else None
-    stated = dict(release.ledger or {})
-    try:
-        same = (
-            isinstance(entry, dict)
-            and (entry["sequence"], entry["digest"]) == (stated.get("entry"), stated.get("digest"))
+    document, stated = parse(read_text(folder / LEDGER)), release.ledger or {}
+    with suppress(KeyError, TypeError, InputError):
+        entry = document["entry"]
+        if (
+            (entry["sequence"], entry["digest"]) == (stated.get("entry"), stated.get("digest"))
             and Spec.from_dict(entry["spec"]).to_dict() == release.spec.to_dict()
             and entry["release"] in (None, release.digest)
-        )
-    except (KeyError, InputError):
-        same = False
-    if not same:
-        raise InputError(f"Expected {LEDGER} in {str(folder)!r} to contain the entry of its release.")
-    return f"{LEDGER} of the dossier"
+        ):
+            return f"{LEDGER} of the dossier"
+    raise InputError(f"Expected {LEDGER} in {str(folder)!r} to contain the entry of its release.")
 
 
 def dossier_page(case: Case, found: tuple[Answer, ...]) -> str:
@@ -219,7 +214,10 @@ class DossierChecks:
 def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Begin) -> DossierChecks:
     """Audit the description, replay the code, recompute the debit, verify the folder; contradictions are refused."""
     begin("auditing the description")
-    lower = subject.audit if subject.audit is not None and subject.audit_may_leave else _exact(subject)
+    lower = subject.audit if subject.audit_may_leave else None
+    if lower is None and subject.release.spec.instance is None:
+        with suppress(InputError):
+            lower = audit(subject.release.spec, "exact", AuditOptions(delta=subject.release.delta))
     if lower is not None and verdict(subject.bound, lower).kind is VerdictKind.VIOLATED:
         raise InputError(
             f"An audit contradicts the certificate: the lower bound {show_down(lower.epsilon)} is above the "
@@ -232,13 +230,6 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
     begin("checking ledger and signature")
     signer = verify_folder(folder).signer if is_signed(folder) else ""
     return DossierChecks(lower, replayed, reason, _recomputed(subject, ledger), signer)
-
-
-def _exact(subject: Subject) -> LowerBound | None:
-    with suppress(InputError):
-        if subject.release.spec.instance is None:
-            return audit(subject.release.spec, "exact", AuditOptions(delta=subject.release.delta))
-    return None
 
 
 def _replayed(subject: Subject) -> tuple[Implementation | None, str]:
@@ -256,8 +247,7 @@ def _recomputed(subject: Subject, ledger: Ledger | None) -> str:
         return ""
     verification = ledger.verify()
     if not verification.sound:
-        raise InputError(
-            "An entry of this ledger is not charged in full; run `sordino ledger verify`, and hand nothing over."
-        )
+        remedy = "run `sordino ledger verify`, and hand nothing over"
+        raise InputError(f"An entry of this ledger is not charged in full; {remedy}.")
     found = next(one for one in verification.findings if one.sequence == subject.entry)
     return f"{found.verdict}: {found.reason}"

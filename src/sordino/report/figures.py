@@ -96,41 +96,39 @@ def forest_rows(lines: Sequence[Line], *, ratio: bool) -> tuple[ForestRow, ...]:
 
 def forest_plot(ident: str, summary: "Inference", target: str = "") -> Markup | None:
     """The forest plot of a page; None where no coefficient has an interval."""
-    rows = forest_rows(summary.lines, ratio=bool(summary.ratio))
-    if not rows:
-        return None
-    return _rows_figure(ident, _forest_title(summary), rows, _forest_axis(summary, target), ratio=bool(summary.ratio))
-
-
-def _forest_axis(summary: "Inference", target: str) -> str:
-    return f"{summary.ratio} (logarithmic)" if summary.ratio else f"effect on {target or 'the target'}"
+    rows, (title, axis) = forest_rows(summary.lines, ratio=bool(summary.ratio)), _forest_words(summary, target)
+    return _rows_figure(ident, title, rows, axis, ratio=bool(summary.ratio)) if rows else None
 
 
 def forest_figure(summary: "Inference", target: str = "") -> str:
     """The figure of `sordino show --plot`, as SVG text: with numbers beside the intervals."""
-    rows = forest_rows(summary.lines, ratio=bool(summary.ratio))[:MOST_INTERVALS]
+    rows, (heading, axis) = forest_rows(summary.lines, ratio=bool(summary.ratio)), _forest_words(summary, target)
+    rows = rows[:MOST_INTERVALS]
     left = 30 + 7.5 * max([len(_short(row.name)) for row in rows] or [10])
     # Under which guarantee for whom is not to be cut off.
     title = textwrap.wrap(summary.title, int((left + 520) / 7))
     more = 18 * (len(title) - 1)
     height = 26 * max(len(rows), 1) + 176 + more
     frame = charts.DrawingArea(width=left + 560, height=height, left=left, right=200, top=74 + more, bottom=102)
-    parts, description = _forest(frame, rows, _forest_axis(summary, target), ratio=bool(summary.ratio), row=26.0)
+    parts, description = _forest(frame, rows, axis, ratio=bool(summary.ratio), row=26.0)
     below, right = frame.up[0], frame.across[1] + 14
     parts = [
         charts.path(f"M0 0H{frame.width:g}V{frame.height:g}H0Z", "paper"),
-        charts.text(24, 30, _forest_title(summary), "heading"),
+        charts.text(24, 30, heading, "heading"),
         *(charts.text(24, 52 + 18 * place, words, "subtitle") for place, words in enumerate(title)),
         *parts,
         *(charts.text(right, frame.top + 26 * (place + 0.5) + 4, _numbers(row)) for place, row in enumerate(rows)),
         charts.text(24, below + 66, FOREST, "note"),
         charts.text(24, below + 86, STEPS, "note"),
     ]
-    return f"{charts.svg(frame, 'forest', _forest_title(summary), description, parts, charts.SHEET + FOREST_SHEET)}\n"
+    return f"{charts.svg(frame, 'forest', heading, description, parts, charts.SHEET + FOREST_SHEET)}\n"
 
 
-def _forest_title(summary: "Inference") -> str:
-    return f"{summary.ratio.capitalize() + 's' if summary.ratio else 'Effects'} with {summary.intervals}s"
+def _forest_words(summary: "Inference", target: str) -> tuple[str, str]:
+    """Title and axis of a forest plot."""
+    if summary.ratio:
+        return f"{summary.ratio.capitalize()}s with {summary.intervals}s", f"{summary.ratio} (logarithmic)"
+    return f"Effects with {summary.intervals}s", f"effect on {target or 'the target'}"
 
 
 def _numbers(row: ForestRow) -> str:

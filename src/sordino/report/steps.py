@@ -83,7 +83,10 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
     asked = [theorem for theorem in theorems() if theorem.failure(spec) is None]
     answers = [evaluate(theorem, at_steps(spec, first)) for theorem in asked]
     slow = any(isinstance(answer, Bound) and isinstance(answer.guarantee, LossDistribution) for answer in answers)
-    counts = _counts(first, last, unit, FEW_POINTS if slow else POINTS)
+    # Evenly in their logarithm; beyond the first epoch, whole epochs.
+    spaced = np.geomspace(first, last, FEW_POINTS if slow else POINTS).round().astype(int).tolist()
+    whole = {steps if steps < unit else unit * round(steps / unit) for steps in spaced}
+    counts = sorted({steps for steps in whole if first <= steps <= last} | {last})
     table: dict[str, list[float]] = {theorem.id: [] for theorem in asked}
     for done, steps in enumerate(counts):
         run = at_steps(spec, steps)
@@ -91,9 +94,8 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
             table[theorem.id].append(_epsilon(theorem, run, delta))
         progress(done + 1, len(counts))
     curves = {name: tuple(values) for name, values in table.items() if any(map(math.isfinite, values))}
-    final = sorted(curves, key=lambda name: (curves[name][-1], name))
-    crossings = _crossings(spec, delta, counts, unit, curves)
-    return StepCurves(spec, delta, tuple(counts), tuple((name, curves[name]) for name in final), tuple(crossings))
+    final = sorted(curves.items(), key=lambda named: (named[1][-1], named[0]))
+    return StepCurves(spec, delta, tuple(counts), tuple(final), tuple(_crossings(spec, delta, counts, unit, curves)))
 
 
 def _epsilon(theorem: Theorem, spec: Spec, delta: float) -> float:
@@ -116,13 +118,6 @@ def _extent(spec: Spec) -> tuple[int, int, int]:
     return first, steps, epoch if scheme_of(algorithm) in _PASSES else 1
 
 
-def _counts(first: int, last: int, unit: int, points: int) -> list[int]:
-    """Step counts spaced evenly in their logarithm; beyond the first epoch, whole epochs."""
-    spaced = np.geomspace(first, last, points).round().astype(int).tolist()
-    whole = {steps if steps < unit else unit * round(steps / unit) for steps in spaced}
-    return sorted({steps for steps in whole if first <= steps <= last} | {last})
-
-
 def _crossings(
     spec: Spec, delta: float, counts: list[int], unit: int, curves: dict[str, tuple[float, ...]]
 ) -> list[Crossing]:
@@ -137,9 +132,8 @@ def _crossings(
         leader = min(name for name, value in column.items() if value <= least * (1 + _TIE))
         if best is not None and column[leader] < column[best] * (1 - _TIE):
             rivals = (theorem_named(best), theorem_named(leader))
-            crossings.append(
-                Crossing(_first_step(spec, delta, (counts[place - 1], steps), unit, *rivals), best, leader)
-            )
+            begins = _first_step(spec, delta, (counts[place - 1], steps), unit, *rivals)
+            crossings.append(Crossing(begins, best, leader))
             best = leader
         best = best or leader
     return crossings
