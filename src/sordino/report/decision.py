@@ -59,11 +59,11 @@ def decide(subject: Subject) -> Decision:
 
 def _reasons_to_leave(subject: Subject) -> tuple[str, ...]:
     by_schema = subject.release.schema is not None and subject.release.preprocessing == BY_SCHEMA
+    charged = subject.balance is not None
     reasons = {
         "The noise was secret, and no constant of the certificate was taken from private rows.": True,
         "Sordino recomputed the certificate from the description and confirms it.": math.isfinite(subject.epsilon),
-        "The ledger records its charge, made before anything was computed from the rows' values.": subject.balance
-        is not None,
+        "The ledger records its charge, made before anything was computed from the rows' values.": charged,
         "The ledger entry identifies exactly this release by its digest.": subject.named_by_ledger,
         "Rows were read only through declared bounds and categories.": by_schema,
     }

@@ -78,27 +78,24 @@ def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, 
     for name in _SOFTWARE:
         with suppress(PackageNotFoundError):
             software.append((name, version(name)))
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            articles=articles,
-            non_private=non_private,
-            together=_together(subjects),
-            references=_references(subjects),
-            software=software,
-            words=plain_words,
-            most_intervals=figures.MOST_INTERVALS,
-            shares_bar=figures.shares_bar,
-            forest_words=(figures.FOREST, figures.STEPS),
-            quoted=shlex.quote,
-            show_up=show_up,
-            show_down=show_down,
-            finite=math.isfinite,
-            label=label,
-            by_schema=BY_SCHEMA,
-            statements={theorem.id: theorem.statement for theorem in theorems()},
-        )
+    template = environment().get_template("report.html")
+    return template.render(
+        articles=articles,
+        non_private=non_private,
+        together=_together(subjects),
+        references=_references(subjects),
+        software=software,
+        words=plain_words,
+        most_intervals=figures.MOST_INTERVALS,
+        shares_bar=figures.shares_bar,
+        forest_words=(figures.FOREST, figures.STEPS),
+        quoted=shlex.quote,
+        show_up=show_up,
+        show_down=show_down,
+        finite=math.isfinite,
+        label=label,
+        by_schema=BY_SCHEMA,
+        statements={theorem.id: theorem.statement for theorem in theorems()},
     )
 
 
