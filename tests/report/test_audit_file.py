@@ -13,7 +13,7 @@ from sordino.cli.audit import described
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import read_schema
-from sordino.report.page import private_page, write_report
+from sordino.report.page import report_page, write_report
 from sordino.report.subject import open_subject, read_audit, reads_rows
 from tests.report.example_releases import EXAMPLES, last_iterate, written
 
@@ -56,7 +56,7 @@ def test_a_replay_beside_the_lower_bound_is_on_the_page(folder, answer, tmp_path
     for kind, shown in (("consistent", True), ("inconclusive", True), ("invented", False), (None, False)):
         found = {"implementation": {"verdict": {"kind": kind, "evidence": "on 9 pairs <of> neighbours."}}}
         path.write_text(json.dumps(answer["document"] | (found if kind else {})))
-        text = private_page([open_subject(folder, path)])
+        text = report_page([open_subject(folder, path)])
         words = f"A separate replay of the installed code: <strong>{kind}</strong>: on 9 pairs &lt;of&gt; neighbours."
         assert (words in text) is shown
         assert "No code was run for this." in text

@@ -19,7 +19,7 @@ from sordino.ledger.release.folder import release_digest
 from sordino.ledger.signed_folder import sign_folder
 from sordino.ledger.signing_keys import new_key
 from sordino.report.decision import decide
-from sordino.report.page import non_private_page
+from sordino.report.page import report_page
 from sordino.report.subject import Account, open_subject
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_json
@@ -70,7 +70,7 @@ def test_a_model_of_the_callers_is_called_a_custom_model(folders):
     """The stored kind and query have an older word, which no reader sees."""
     subject = open_subject(folders / "custom loss")
     assert subject.release.kind.startswith("own-model/")
-    page = non_private_page([subject])
+    page = report_page([subject], non_private=True)
     read = page.split("Description of the run (SPEC.json)")[0]
     assert "gradients of the objective of a custom model" in read
     assert "Release of kind custom-model/" in read

@@ -129,13 +129,9 @@ def audit(
         method = "exact" if spec.instance is None else library.usual_method(spec)
     elsewhere = cluster is not None or keep is not None
     asked, delta = shared.asked_at(spec, delta)
-    options = library.AuditOptions(
-        delta=delta,
-        confidence=0.95 if confidence is None else confidence,
-        models=models,
-        seed=seed,
-        fit_sides=_fit_elsewhere(method, cluster, workers, keep, seed) if elsewhere else None,
-    )
+    sides = _fit_elsewhere(method, cluster, workers, keep, seed) if elsewhere else None
+    sure = 0.95 if confidence is None else confidence
+    options = library.AuditOptions(delta=delta, confidence=sure, models=models, seed=seed, fit_sides=sides)
     lower = library.audit(spec, method, options)
     bound = library.explain(asked, delta).tightest
     answer = lower.answer(bound, spec.unit) | code

@@ -273,14 +273,8 @@ def with_formula(schema: Schema, formula: str) -> Schema:
     features = [feature for term in terms for feature in _features(known, term)]
     kind = replace(known[target], drop_first=False) if isinstance(known[target], Category) else known[target]
     charged = tuple(name for name in schema.charged or () if name in {*(one.name for one in features), target})
-    return replace(
-        schema,
-        features=tuple(features),
-        target=Target(target, kind),
-        intercept=True,
-        extra_columns=ExtraColumns.IGNORE,
-        charged=charged or None,
-    )
+    chosen = {"features": tuple(features), "target": Target(target, kind), "charged": charged or None}
+    return replace(schema, **chosen, intercept=True, extra_columns=ExtraColumns.IGNORE)
 
 
 def _features(known: Mapping[str, ColumnKind], term: tuple[str, ...]) -> list[Feature]:

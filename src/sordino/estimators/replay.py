@@ -71,21 +71,14 @@ def replay_release(
     table = drawn.table()
     faults += key_faults(Sources(None).fresh) + debit_faults(release, problem, plan, table)
     odd = ", ".join(drawn.odd_cells) or "none: every rule of the schema refuses them"
-    return examine(
-        release.spec,
-        drawn.trials(),
-        confidence=confidence,
-        seed=seed,
-        recorder=recorder,
-        seconds=seconds,
-        checks={
-            "cells": f"invalid cells and their replacement: {odd}",
-            "keys": "that every source has a secret key of its own",
-            "debit": "that a ledger is asked to debit this run before anything is computed from the rows' values; "
-            "the ledger itself is not tested",
-        },
-        faults=faults,
-    )
+    checks = {
+        "cells": f"invalid cells and their replacement: {odd}",
+        "keys": "that every source has a secret key of its own",
+        "debit": "that a ledger is asked to debit this run before anything is computed from the rows' values; "
+        "the ledger itself is not tested",
+    }
+    tested = partial(examine, release.spec, drawn.trials(), confidence=confidence, seed=seed, seconds=seconds)
+    return tested(recorder=recorder, checks=checks, faults=faults)
 
 
 @dataclass(frozen=True)

@@ -204,15 +204,9 @@ def look(
         )
 
     try:
-        release, answers = charged_run(
-            explain(plan.spec, plan.delta),
-            run,
-            words="a look",
-            epsilon=epsilon,
-            ledger=as_ledger(ledger),
-            sources=sources,
-            check=lambda: check_public(declared, related, number_there, data),
-        )
+        check = partial(check_public, declared, related, number_there, data)
+        paid = {"words": "a look", "epsilon": epsilon, "ledger": as_ledger(ledger)}
+        release, answers = charged_run(explain(plan.spec, plan.delta), run, sources=sources, check=check, **paid)
     finally:
         if given is not None:
             given.engine.close()

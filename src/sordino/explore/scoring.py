@@ -159,25 +159,13 @@ class SumPlan:
         def run(access: RowAccess) -> RunContents[Result]:
             noised = self.noise.released(sums(read_rows(declarations, self.relation, data, access)), sources.fresh())
             result, settings = answer(noised)
-            return RunContents(
-                kind=kind,
-                arrays={"sums": noised},
-                result=result,
-                floating_point=exact_sums_line(self.schema),
-                settings={"task": kind, **settings},
-                schema=self.schema,
-                preprocessing=BY_SCHEMA,
-            )
+            kept = {"settings": {"task": kind, **settings}, "schema": self.schema, "preprocessing": BY_SCHEMA}
+            line = exact_sums_line(self.schema)
+            return RunContents(kind=kind, arrays={"sums": noised}, result=result, floating_point=line, **kept)
 
-        return charged_run(
-            self.explanation,
-            run,
-            words="one noised sum",
-            epsilon=self.epsilon,
-            ledger=as_ledger(ledger),
-            sources=sources,
-            check=lambda: check_public(self.schema, self.relation, partial(number_of, self.schema, data), data),
-        )
+        check = partial(check_public, self.schema, self.relation, partial(number_of, self.schema, data), data)
+        paid = {"words": "one noised sum", "epsilon": self.epsilon, "ledger": as_ledger(ledger)}
+        return charged_run(self.explanation, run, sources=sources, check=check, **paid)
 
 
 def sum_plan(

@@ -209,15 +209,9 @@ def choose(
         )
         return replace(contents, settings={**contents.settings, CHOSEN: chosen}, cautions=(drawn, *contents.cautions))
 
-    release, (name, loss) = charged_run(
-        made.explanation,
-        run,
-        words="a choice",
-        epsilon=epsilon,
-        ledger=as_ledger(ledger),
-        sources=sources,
-        check=lambda: check_public(declared, related, partial(number_of, declared, data), data),
-    )
+    check = partial(check_public, declared, related, partial(number_of, declared, data), data)
+    paid = {"words": "a choice", "epsilon": epsilon, "ledger": as_ledger(ledger)}
+    release, (name, loss) = charged_run(made.explanation, run, sources=sources, check=check, **paid)
     return Choice(name, loss, release)
 
 

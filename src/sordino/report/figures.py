@@ -223,19 +223,10 @@ def steps_chart(ident: str, sandwich: Sandwich) -> charts.Figure:
         if line != tightest
     ]
     lines += [line for line in others if any(math.isfinite(value) for _, value in line.points)][:_MOST_LINES]
-    return charts.draw(
-        charts.Chart(
-            ident,
-            "Epsilon against the number of steps",
-            curves.counted,
-            f"epsilon at delta {charts.label(curves.delta)}",
-            tuple(lines),
-            crossing_notes(curves),
-            log_x=_wide(curves.steps),
-            log_y=_wide([value for _, value in (*upper, *sandwich.lower)]),
-            whole_x=True,
-        )
-    )
+    title, y_title = "Epsilon against the number of steps", f"epsilon at delta {charts.label(curves.delta)}"
+    log_x, log_y = _wide(curves.steps), _wide([value for _, value in (*upper, *sandwich.lower)])
+    drawn = (curves.counted, y_title, tuple(lines), crossing_notes(curves))
+    return charts.draw(charts.Chart(ident, title, *drawn, whole_x=True, log_x=log_x, log_y=log_y))
 
 
 def widths_figure(made: "Expectation") -> str:
@@ -247,46 +238,29 @@ def widths_figure(made: "Expectation") -> str:
     more = f" The first {len(shown)} of {len(made.names)} coefficients." if len(made.names) > len(shown) else ""
     refused = [f"{one.plan.epsilon:g}" for one in made.curve if one.refused]
     too_small = f" Too small a budget: epsilon {', '.join(refused)}." if refused else ""
-    return charts.standalone(
-        charts.Chart(
-            "widths",
-            f"Expected widths of {100 * made.level:g} % intervals",
-            "epsilon (logarithmic)",
-            "width, in the table's units (logarithmic)",
-            lines,
-            log_x=True,
-            log_y=True,
-            subtitle=f"{made.plan.family}, {made.plan.records:,} records, delta {made.plan.delta:g}, "
-            f"{made.plan.relation.value}; no row was read",
-            remark=f"Expectations for columns of typical spread.{more}{too_small}",
-        )
-    )
+    plan, title = made.plan, f"Expected widths of {100 * made.level:g} % intervals"
+    about = f"{plan.family}, {plan.records:,} records, delta {plan.delta:g}, {plan.relation.value}; no row was read"
+    remark = f"Expectations for columns of typical spread.{more}{too_small}"
+    named = ("epsilon (logarithmic)", "width, in the table's units (logarithmic)")
+    drawn = charts.Chart("widths", title, *named, lines, log_x=True, log_y=True, subtitle=about, remark=remark)
+    return charts.standalone(drawn)
 
 
 def steps_figure(curves: StepCurves) -> str:
     """The figure of `sordino certify --plot`, as SVG text: every theorem against steps, with the crossings named."""
     spec, log_x = curves.spec, _wide(curves.steps)
     log_y = _wide([value for _, line in curves.epsilons for value in line])
+    titles = (curves.counted + (" (logarithmic)" if log_x else ""), "epsilon" + (" (logarithmic)" if log_y else ""))
     lines = [charts.Series(name, _points(curves, line)) for name, line in curves.epsilons]
+    remark = "No theorem gives a finite epsilon for this run."
     if lines:
         lines.append(charts.Series("the tightest at each step", curves.envelope, charts.ENVELOPE))
-    alone = "The same theorem is the tightest, or as tight as any, at every number of steps."
-    remark = "" if curves.crossings else alone
-    return charts.standalone(
-        charts.Chart(
-            "steps",
-            "Certified epsilon against the number of steps",
-            curves.counted + (" (logarithmic)" if log_x else ""),
-            "epsilon" + (" (logarithmic)" if log_y else ""),
-            tuple(lines),
-            crossing_notes(curves),
-            log_x=log_x,
-            log_y=log_y,
-            whole_x=True,
-            subtitle=f"relation {spec.relation}, view {spec.view}, delta {curves.delta:g}; smaller is more private",
-            remark=remark if lines else "No theorem gives a finite epsilon for this run.",
-        )
-    )
+        alone = "The same theorem is the tightest, or as tight as any, at every number of steps."
+        remark = "" if curves.crossings else alone
+    about = f"relation {spec.relation}, view {spec.view}, delta {curves.delta:g}; smaller is more private"
+    title, notes = "Certified epsilon against the number of steps", crossing_notes(curves)
+    drawn = charts.Chart("steps", title, *titles, tuple(lines), notes, log_x, log_y, whole_x=True)
+    return charts.standalone(replace(drawn, subtitle=about, remark=remark))
 
 
 def _points(curves: StepCurves, line: Sequence[float]) -> charts.Points:

@@ -328,21 +328,21 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         release = replace(release, spec=entry.spec)
     beside = folder / AUDIT_FILE
     source = audit if audit is not None else (beside if beside.is_file() else None)
-    return Subject(
+    subject = Subject(
         folder.resolve().name,
         release,
         explain(release.spec, release.delta),
-        None if source is None else read_audit(source),
-        None if account is None or problem else account.balance,
-        problem,
-        None if entry is None else entry.sequence,
-        "" if entry is None or problem else entry.time,
-        entry is not None and not problem and entry.release is not None,
-        broken_signature(folder),
-        is_signed(folder),
-        unplanned(release),
-        None if source is None else replay_verdict(source),
+        not_as_charged=problem,
+        entry=None if entry is None else entry.sequence,
+        broken_signature=broken_signature(folder),
+        signed=is_signed(folder),
+        unplanned=unplanned(release),
     )
+    if account is not None and not problem:
+        subject = replace(subject, balance=account.balance)
+    if entry is not None and not problem:
+        subject = replace(subject, time=entry.time, named_by_ledger=entry.release is not None)
+    return subject if source is None else replace(subject, audit=read_audit(source), replayed=replay_verdict(source))
 
 
 def contradictions(release: StoredRelease) -> tuple[tuple[str, str], ...]:
