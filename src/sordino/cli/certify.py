@@ -1,16 +1,12 @@
 """`sordino certify SPEC.json`: every theorem on a described run; `sordino calibrate`: the least noise for a target."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
 from sordino.cli import library, shared
 from sordino.core.spec import read_spec
-
-if TYPE_CHECKING:
-    from sordino.accounting.evaluate import Explanation
-    from sordino.report.steps import Crossing
 
 
 @shared.command(
@@ -34,25 +30,17 @@ def certify(
     shared.check_ending("--plot", plot, ".svg")
     spec, delta = shared.asked_at(read_spec(spec_path), delta)
     explanation = library.explain(spec, delta)
-    crossings = None if plot is None else _plotted(explanation, plot)
-    lines = str(explanation).split("\n")
+    value, lines = library.as_json(explanation) if as_json else {}, str(explanation).split("\n")
     if everything:
         lines += ["", "Did not apply:", *(f"  {one.theorem}: {one.reason}" for one in explanation.inapplicable)]
-    if crossings is not None:
-        lines += ["", f"Epsilon against steps: {plot}", *(f"  {crossing.sentence}" for crossing in crossings)]
-    value = library.as_json(explanation) if as_json else {}
-    if crossings is not None:
-        value["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
+    if plot is not None:
+        with shared.progress(library.POINTS) as begin:
+            begin("epsilon against steps")
+            curves = library.steps_curves(spec, delta, lambda *_: begin("epsilon against steps"))
+        shared.write_text(plot, library.steps_figure(curves))
+        lines += ["", f"Epsilon against steps: {plot}", *(f"  {crossing.sentence}" for crossing in curves.crossings)]
+        value["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in curves.crossings]
     shared.answer(as_json, value, *lines)
-
-
-def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
-    """Draw the figure, with a progress bar where a person is looking, and return where the tightest theorem changes."""
-    with shared.progress(library.POINTS) as begin:
-        begin("epsilon against steps")
-        curves = library.steps_curves(explanation.spec, explanation.delta, lambda *_: begin("epsilon against steps"))
-    shared.write_text(path, library.steps_figure(curves))
-    return curves.crossings
 
 
 @shared.command(

@@ -18,8 +18,6 @@ from sordino.core.validate import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sordino.data import Table
-    from sordino.estimators import PrivateEstimator
     from sordino.ledger import Ledger
 
     Say = Callable[[str], None]
@@ -29,16 +27,6 @@ BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
 # Declared before looking: visits beyond this many in a year count as this many.
 MOST_VISITS = 20.0
 AUDIT_FILE = "audit.json"
-
-
-def _estimator(name: str, ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
-    loaded = library.rand_health(name)
-    given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "relation": "replace-one", "ledger": ledger}
-    given["random_state"] = seed
-    if name == "any-visit":
-        return library.PrivateLogisticRegression(schema=loaded.schema, **given), loaded.table
-    capped = loaded.schema.with_target(library.Target("mdvis", library.Number(0.0, MOST_VISITS)))
-    return library.PrivateRobustRegression(schema=capped, **given), loaded.table
 
 
 # What is asked, by the folder of its release.
@@ -96,8 +84,13 @@ def demo(
 def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
     """Fit, store and show one model, with how tight its certificate is."""
     say(_QUESTIONS[name])
-    model, table = _estimator(name, ledger, seed)
-    model.fit(table)
+    loaded, kind = library.rand_health(name), library.PrivateLogisticRegression
+    schema = loaded.schema
+    if name == "visits":
+        kind = library.PrivateRobustRegression
+        schema = schema.with_target(library.Target("mdvis", library.Number(0.0, MOST_VISITS)))
+    paid: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "relation": "replace-one", "ledger": ledger}
+    model = kind(schema=schema, **paid, random_state=seed).fit(loaded.table)
     release = model.release_
     library.write_release(folder / name, release)
     say(f"  certified epsilon <= {show_up(release.epsilon)} at delta {DELTA:g}, replace-one ({release.bound.theorem})")

@@ -50,7 +50,10 @@ def new(
     """
     file = dialect(data, delimiter, decimal, encoding)
     source = data if file is None else library.CsvFile(data, file)
-    lines = _lines(data, declare, column)
+    if declare is not None and declare.suffix.lower() in (".json", data.suffix.lower()):
+        raise InputError(f"`--declare` needs a text file of lines, not {str(declare)!r}. See --help.")
+    text = "" if declare is None else library.read_text(library.existing_file(declare))
+    lines = [*text.splitlines(), *(column or ())]
     charged = {} if bounds is None else _charged(bounds, lines)
     lines += charged.values()
     whole, names = ask or bool(lines), library.column_names(source)
@@ -94,13 +97,6 @@ def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: st
         return None
     guessed = "," if found == ";" else "."
     return library.Dialect(delimiter=found, decimal=decimal or guessed, encoding=encoding)
-
-
-def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[str]:
-    if declare is not None and declare.suffix.lower() in (".json", data.suffix.lower()):
-        raise InputError(f"`--declare` needs a text file of lines, not {str(declare)!r}. See --help.")
-    text = "" if declare is None else library.read_text(library.existing_file(declare))
-    return [*text.splitlines(), *(column or ())]
 
 
 def _charged(release: Path, lines: list[str]) -> dict[str, str]:

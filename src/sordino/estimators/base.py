@@ -90,7 +90,8 @@ class PrivateEstimator(BaseEstimator):
             self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
         own, budget = given.declaration, (self.epsilon, self.delta, relation)
-        problem = FitProblem(self._task, own.schema, *budget, self._settings(), own.labels)
+        settings = {one.name: getattr(self, one.name) for one in self._task.options if hasattr(self, one.name)}
+        problem = FitProblem(self._task, own.schema, *budget, settings, own.labels)
         fitted = fit(problem, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
         self.release_: StoredRelease = fitted.release
         self.bound_: Bound = fitted.release.bound
@@ -130,9 +131,6 @@ class PrivateEstimator(BaseEstimator):
     def _sources(self) -> Sources:
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
         return Sources(self.random_state)
-
-    def _settings(self) -> dict[str, object]:
-        return {one.name: getattr(self, one.name) for one in self._task.options if hasattr(self, one.name)}
 
     def _finish(self) -> None:
         """Attributes of the task."""

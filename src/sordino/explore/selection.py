@@ -252,7 +252,11 @@ class ChoicePlan:
         trials = NegativeBinomialTrials(shape=1.0, stop=coin_parts(1.0 / expected) / _COIN)
         mu = largest_trial(wanted, fails, schema, relation, trials)
         of_fit, of_score = mu * math.sqrt(FIT_SHARE), mu * math.sqrt(1.0 - FIT_SHARE)
-        each = _epsilon_of(of_fit, fails)
+        # An epsilon whose Gaussian parameter at delta is at most that of a fit.
+        high = 1.0
+        while largest_mu(high, fails) < of_fit:
+            high *= 2.0
+        each, _ = narrow(lambda each: largest_mu(each, fails) > of_fit, 0.0, high, near=0.0, halvings=60)
         plans = tuple(_planned(task, schema, one, data, each, fails, relation) for one in candidates)
         score = ScoreNoise(_LOSS, relation, up(_LOSS.under(relation) / of_score, 4))
         largest = max(spent(plan.spec, relation) for _, plan in plans)
@@ -334,11 +338,3 @@ def largest_trial(
     if low <= 0.0:
         raise InputError(f"Expected a budget that a choice can keep, got epsilon {epsilon:g}; choose a larger one.")
     return low * (1.0 - 1e-7)
-
-
-def _epsilon_of(mu: float, delta: float) -> float:
-    """An epsilon whose Gaussian parameter at delta is at most mu."""
-    high = 1.0
-    while largest_mu(high, delta) < mu:
-        high *= 2.0
-    return narrow(lambda epsilon: largest_mu(epsilon, delta) > mu, 0.0, high, near=0.0, halvings=60)[0]

@@ -260,8 +260,20 @@ class Expectation(Result):
                 wanted.append((name, figure(width), needed))
             tables.append((("wanted", "width", "epsilon needed"), tuple(wanted)))
         tables.append(self._curve)
-        withheld = (f"Intervals of such a fit are withheld: {TOO_MANY}.",) if self.withheld else ()
-        return ResultTable(title, tuple(tables), columns, (), (*self._too_small, *withheld), self._remarks)
+        needed, cautions = self.epsilon_needed if self.refused else None, []
+        if self.refused:
+            enough = "no epsilon up to 1,000 is enough" if needed is None else f"you need epsilon {needed:g} or more"
+            cautions.append(f"At this budget the answer would be mostly prior, so a fit is refused: {enough}.")
+        if self.withheld:
+            cautions.append(f"Intervals of such a fit are withheld: {TOO_MANY}.")
+        remarks = (
+            f"Numbers are logarithms: exp of an effect is its {self.ratio}." if self.ratio else "",
+            OF_COUNTS if made.family == "negative-binomial" else "",
+            OF_UNITS if made.declaration.counted == "unit" else "",
+            OF_EVENTS if made.declaration.time_bins else "",
+            LIMITS,
+        )
+        return ResultTable(title, tuple(tables), columns, (), tuple(cautions), tuple(filter(None, remarks)))
 
     @property
     def _wanted(self) -> list[tuple[str, float, float | None, float]]:
@@ -292,27 +304,6 @@ class Expectation(Result):
     def withheld(self) -> bool:
         """Whether a fit would tell estimates and predictions only: its coefficients are too many for intervals."""
         return self.plan.coefficients > MOST_COEFFICIENTS
-
-    @property
-    def _too_small(self) -> list[str]:
-        if not self.refused:
-            return []
-        needed = self.epsilon_needed
-        enough = "no epsilon up to 1,000 is enough" if needed is None else f"you need epsilon {needed:g} or more"
-        return [f"At this budget the answer would be mostly prior, so a fit is refused: {enough}."]
-
-    @property
-    def _remarks(self) -> tuple[str, ...]:
-        """What stands below the tables."""
-        word, declared = self.ratio, self.plan.declaration
-        said = (
-            f"Numbers are logarithms: exp of an effect is its {word}." if word else "",
-            OF_COUNTS if self.plan.family == "negative-binomial" else "",
-            OF_UNITS if declared.counted == "unit" else "",
-            OF_EVENTS if declared.time_bins else "",
-            LIMITS,
-        )
-        return tuple(words for words in said if words)
 
 
 def _units(columns: PublicColumns) -> tuple[Array, Array]:

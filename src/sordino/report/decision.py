@@ -104,7 +104,13 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
     finite = math.isfinite(subject.epsilon)
     epsilon = f"at most {show_up(subject.epsilon)}" if finite else "no finite bound"
     yield DecisionFact("epsilon", epsilon, f"at delta {label(release.delta)}, recomputed")
-    yield _charged(subject)
+    stated, remark = release.ledger, "as the folder claims" if balance is None else "compared with the ledger"
+    if subject.not_as_charged:
+        yield DecisionFact("charged", "not as the folder claims", "see the red box")
+    elif stated is None:
+        yield DecisionFact("charged", "to no ledger")
+    else:
+        yield DecisionFact("charged", f"entry {stated.get('entry')} of {str(stated.get('dataset'))[:80]}", remark)
     if balance is not None:
         left = show_down(balance.largest_epsilon)
         spent = f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}"
@@ -118,17 +124,6 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
     clock = "date of the charge, by that machine's clock" if subject.time else ""
     yield DecisionFact("made", subject.time[:10] if subject.time else "date not recorded", clock)
     yield DecisionFact("versions", f"Sordino {release.software}", f"checked by {__version__}")
-
-
-def _charged(subject: Subject) -> DecisionFact:
-    stated = subject.release.ledger
-    if subject.not_as_charged:
-        return DecisionFact("charged", "not as the folder claims", "see the red box")
-    if stated is None:
-        return DecisionFact("charged", "to no ledger")
-    words = f"entry {stated.get('entry')} of {str(stated.get('dataset'))[:80]}"
-    remark = "as the folder claims" if subject.balance is None else "compared with the ledger"
-    return DecisionFact("charged", words, remark)
 
 
 def _weakest(subject: Subject) -> str:
@@ -186,10 +181,11 @@ def coverage(release: StoredRelease) -> str:
 
 def declared_rows(schema: Schema) -> tuple[tuple[str, str, str], ...]:
     """Name, declared values and what a missing value does, for every column; the target comes last."""
-    return tuple(
-        (f"{one.name}{' (target)' if one is schema.target else ''}", declared_values(one.kind), _missing(one.kind))
-        for one in schema.declared_columns()
-    )
+    words, rows = {"refuse": "stops the run", "indicator": "gets its own indicator"}, []
+    for one in schema.declared_columns():
+        missing = words.get(one.kind.missing.rule, f"counts as {one.kind.missing.value}")
+        rows.append((f"{one.name}{' (target)' if one is schema.target else ''}", declared_values(one.kind), missing))
+    return tuple(rows)
 
 
 def declared_values(kind: ColumnKind) -> str:
@@ -215,13 +211,6 @@ def declared_values(kind: ColumnKind) -> str:
 def _words(values: tuple[str, ...]) -> str:
     more = f" and {len(values) - MOST_WORDS} more" if len(values) > MOST_WORDS else ""
     return ", ".join(values[:MOST_WORDS]) + more
-
-
-def _missing(kind: ColumnKind) -> str:
-    rule = kind.missing
-    if rule.rule == "value":
-        return f"counts as {rule.value}"
-    return "stops the run" if rule.rule == "refuse" else "gets its own indicator"
 
 
 def capital(text: str) -> str:

@@ -224,22 +224,18 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
             f"certified {show_up(subject.epsilon)}. Hand nothing over."
         )
     begin("replaying the implementation")
-    replayed, reason = _replayed(subject)
+    release, replayed = subject.release, None
+    reason = "this release was not made by an estimator, so there is no fit to run again"
+    if "task" in release.settings and release.schema is not None:
+        try:
+            replayed, reason = replay_release(release, confidence=CONFIDENCE, seed=secrets.randbits(32)), ""
+        except InputError as error:
+            reason = str(error)
     if replayed is not None and replayed.verdict.kind is VerdictKind.VIOLATED:
         raise InputError(f"A replay contradicts the certificate: {replayed.verdict.evidence[:300]} Hand nothing over.")
     begin("checking ledger and signature")
     signer = verify_folder(folder).signer if is_signed(folder) else ""
     return DossierChecks(lower, replayed, reason, _recomputed(subject, ledger), signer)
-
-
-def _replayed(subject: Subject) -> tuple[Implementation | None, str]:
-    release = subject.release
-    if "task" not in release.settings or release.schema is None:
-        return None, "this release was not made by an estimator, so there is no fit to run again"
-    try:
-        return replay_release(release, confidence=CONFIDENCE, seed=secrets.randbits(32)), ""
-    except InputError as error:
-        return None, str(error)
 
 
 def _recomputed(subject: Subject, ledger: Ledger | None) -> str:

@@ -70,10 +70,12 @@ def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, 
 
     `non_private` makes the watermarked page: releases and audits that must not be published, with the reasons.
     """
-    articles = []
+    articles, cited = [], dict[str, str]()
     for number, subject in enumerate(subjects, 1):
         begin(subject.name)
         articles.append(_article(f"r{number}", subject, non_private=non_private))
+        for bound in (subject.release.bound, *(bound for bound, _ in subject.explanation.bounds)):
+            cited.setdefault(bound.citation.key, bound.citation.reference)
     software = [("Python", platform.python_version())]
     for name in _SOFTWARE:
         with suppress(PackageNotFoundError):
@@ -83,7 +85,7 @@ def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, 
         articles=articles,
         non_private=non_private,
         together=_together(subjects),
-        references=_references(subjects),
+        references=sorted(cited.items()),
         software=software,
         words=plain_words,
         most_intervals=figures.MOST_INTERVALS,
@@ -181,15 +183,6 @@ def _together(subjects: Sequence[Subject]) -> dict[str, Any] | None:
     delta = max(subject.release.delta for subject in subjects)
     whole = compose([(bound.guarantee, 1) for bound in bounds if bound is not None])
     return {"epsilon": whole.epsilon(delta), "delta": delta, "relation": relations.pop()}
-
-
-def _references(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
-    """Every work behind a bound on the page: short form and full reference."""
-    cited: dict[str, str] = {}
-    for subject in subjects:
-        for bound in (subject.release.bound, *(bound for bound, _ in subject.explanation.bounds)):
-            cited.setdefault(bound.citation.key, bound.citation.reference)
-    return tuple(sorted(cited.items()))
 
 
 LARGEST_PAGE = 5_000_000
