@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 RELEASE_FILE = "release.json"
 REPLAY = "replay"
-# The exit code of an audit that contradicts the certificate.
-VIOLATED = 4
-# How the kinds of releases begin that `sordino.fit` makes of a model of the caller's.
-_CUSTOM = "own-model/"
+VIOLATED = 4  # the exit code of an audit that contradicts the certificate
+_CUSTOM = "own-model/"  # how the kinds of releases begin that `sordino.fit` makes of a model of the caller's
 _TARGET = "RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH"
 _METHODS = (
     "exact (reads the description, runs nothing), attack (trains models of it), fleet (many more in one program), "

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 EPSILON, DELTA = 1.0, 1e-6
 BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
-# Declared before looking: visits beyond this many in a year count as this many.
-MOST_VISITS = 20.0
+MOST_VISITS = 20.0  # declared before looking: visits beyond this many in a year count as this many
 AUDIT_FILE = "audit.json"
 
 

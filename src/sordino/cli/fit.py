@@ -76,8 +76,7 @@ def fit(
     one_of("MODEL", model, MODELS)
     if keep is None or not keep.exists():
         shared.check_out(out)
-    # Read before anything is spent.
-    signer = None if key is None else signing_key(key, passphrase_file)
+    signer = None if key is None else signing_key(key, passphrase_file)  # read before anything is spent
     task, fixed = MODELS[model]
     for name in settings:
         if OPTIONS[name] not in task.options or name in fixed:

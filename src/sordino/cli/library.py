@@ -2,5 +2,4 @@
 
 from sordino.core import lazy_exports
 
-# Nothing is kept here: a module keeps itself.
-__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, {})
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, {})  # nothing is kept here: a module keeps itself

@@ -15,17 +15,14 @@ from sordino.cli.shared import EngineWord, ReleaseFolder, RowsToPredict, command
 from sordino.core.results import as_csv
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
-# These bring JAX: they are loaded by the functions that need them, so that commands start at once.
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # these bring JAX: they are loaded by the functions that need them, so that commands start at once
     from sordino.data import Schema, Table
     from sordino.data.sources.registry import TablePart
     from sordino.engines.totals import PartAnswer
     from sordino.fitting.predictor import Predictor
 
-# The column that says how often intervals of this level held.
-INTERVALS = "intervals"
-# Parts that are asked at once: texts of so many wait for the one before them.
-_PARTS_AT_ONCE = 16
+INTERVALS = "intervals"  # the column that says how often intervals of this level held
+_PARTS_AT_ONCE = 16  # parts that are asked at once: texts of so many wait for the one before them
 
 
 @command(

@@ -116,8 +116,7 @@ class Walk:
         typer.echo("This is final: a ledger cannot be opened again with more.")
         if not typer.confirm("Open it?", default=True):
             raise typer.Abort
-        # The ledger counts in the unit that the schema declares.
-        unit = library.read_schema(self.schema).unit
+        unit = library.read_schema(self.schema).unit  # the ledger counts in the unit that the schema declares
         column = None if unit is None else unit.column
         keyed = () if unit is None or column is None else ("--unit", column, "--most-records", str(unit.most_records))
         self._run(

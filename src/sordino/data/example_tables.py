@@ -117,8 +117,7 @@ GENERATORS: dict[str, Callable[..., Synthetic]] = {
 
 
 VISITS = "mdvis"
-# Two visits a week all year round.
-MOST_VISITS = 104.0
+MOST_VISITS = 104.0  # two visits a week all year round
 
 
 @dataclass(frozen=True, eq=False)

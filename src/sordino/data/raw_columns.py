@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 Indices = NDArray[np.intp]
 MISSING = -1
 UNSEEN = -2
-# No date: before the year 1, so that no calendar has it.
-NO_DAY = -(10**7)
+NO_DAY = -(10**7)  # no date: before the year 1, so that no calendar has it
 TEXT, NUMBER, BOOLEAN, DATE = "category", "number", "boolean", "date"
 # Spellings that every parser takes for a number; others are tried one by one.
 _PLAIN_NUMBER = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
@@ -36,8 +35,7 @@ class Odd(Enum):
 
 
 Plain = bool | int | float | Decimal | str | np.datetime64 | Odd | None
-# Floats tell whole numbers apart up to here; beyond, a float is no name of a whole number.
-EXACT = 2**53
+EXACT = 2**53  # floats tell whole numbers apart up to here; beyond, a float is no name of a whole number
 _LONGEST = 400
 PLAIN = frozenset({bool, int, float, str, type(None)})
 _MISSING = frozenset({"NAType", "NaTType"})  # of pandas, which need not be installed
@@ -108,8 +106,7 @@ def arrow(part: str = "") -> Any:
 
 def numpy_values(array: Any) -> np.ndarray:
     """The values of an Arrow array of numbers or booleans without nulls, in an array that may be written to."""
-    # `to_numpy` would load pandas where it is installed, which takes longer than most fits.
-    pa = arrow()
+    pa = arrow()  # `to_numpy` would load pandas where it is installed, which takes longer than most fits
     if pa.types.is_boolean(array.type):
         return numpy_values(array.cast(pa.uint8())).astype(np.bool_)
     return np.array(np.from_dlpack(array))

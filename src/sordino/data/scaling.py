@@ -59,8 +59,7 @@ def row_lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.sqrt(squares, out=squares)
 
 
-# Beyond these a square overflows in single precision.
-RAW_RANGE = Interval(-1e30, 1e30)
+RAW_RANGE = Interval(-1e30, 1e30)  # beyond these a square overflows in single precision
 SMALLEST_SCALE = 1e-100  # a coefficient per unit of less is no finite number
 LARGEST_ENCODED = 1e15
 

@@ -23,12 +23,10 @@ from sordino.data.words import TextLine, Unquoted, WordList, repeats, shown_name
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
-# Keys that most tables do not need: written where they are given.
-OPTIONAL = ("unit", "file", "charged", "weight")
+OPTIONAL = ("unit", "file", "charged", "weight")  # keys that most tables do not need: written where they are given
 FORMAT = "sordino-schema"
 VERSION = 1
-# No model takes as many; a longer list is refused before each of its entries is looked at.
-MOST_DECLARED = 10_000
+MOST_DECLARED = 10_000  # no model takes as many; a longer list is refused before each of its entries is looked at
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,7 @@ def planned_again(release: StoredRelease) -> tuple[FitProblem, Plan]:
     return problem, again
 
 
-# How far out odd units of custom models stand.
-_OUTSIDE, _FAR = 40.0, 1e4
+_OUTSIDE, _FAR = 40.0, 1e4  # how far out odd units of custom models stand
 
 
 def replay_custom_release(

@@ -37,8 +37,7 @@ from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, ScoredSums, 
 _BANDS = Interval(2, 50)
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 _MOST_MODELS = 20
-# Residuals are cut at so many predicted standard deviations.
-CUT = 4.0
+CUT = 4.0  # residuals are cut at so many predicted standard deviations
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ from sordino.noise.port import CheckedSum, SumNoise
 from sordino.noise.randomness import Randomness
 
 Whole = np.ndarray
-# The sums of some questions over all rows.
-SumsOf = Callable[[Sequence[Question]], list[Whole]]
+SumsOf = Callable[[Sequence[Question]], list[Whole]]  # the sums of some questions over all rows
 # Bounds are refused where a cell would need more than this share of the records to be seen through the noise.
 _MOST_HIDDEN, _TOGETHER, _TWO = 0.25, 0.6, math.sqrt(2.0)
 _COARSE = "Suggested bounds are powers of 2: the budget is too small for a second round of counts that refines them."
@@ -63,8 +62,7 @@ class LookPlan:
         mu = largest_mu(epsilon, delta) * (1.0 - 1e-9)
         share = 1.0 / len(charged)
         bounds = [one for one in charged if isinstance(one.question, Bounds)]
-        # Bounds are refined in a second round, unless that would leave too little for the first.
-        for most in (2, 1):
+        for most in (2, 1):  # bounds are refined in a second round, unless that would leave too little for the first
             rounds = {one: most if one in bounds else 1 for one in charged}
             noise = {one: up(_moved(one, relation) / (mu * math.sqrt(share / rounds[one])), 4) for one in charged}
             largest = max((noise[one] for one in bounds), default=0.0)

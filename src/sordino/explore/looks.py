@@ -41,8 +41,7 @@ from sordino.mechanisms.statistics.questions import Bounds, Counted, Mean, Rows
 from sordino.noise import integer_sums as exact
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
-# Stands for the columns of a table of which nothing is declared yet.
-_UNDECLARED = "(no column is declared)"
+_UNDECLARED = "(no column is declared)"  # stands for the columns of a table of which nothing is declared yet
 ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it, and include the noise only."
 Answers = tuple[tuple[str, tuple[Row, ...]], ...]
 

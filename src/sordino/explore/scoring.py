@@ -38,10 +38,8 @@ from sordino.mechanisms.statistics.questions import Lengths
 from sordino.mechanisms.statistics.scored_sums import ScoredSums, ScoreNoise
 from sordino.noise.integer_sums import DIGITS
 
-# A class that a model gave at most this probability has the largest loss.
-LEAST_PROBABILITY = 0.05
-# Distances are cut at this share of the target's declared range.
-LARGEST_SHARE = 0.25
+LEAST_PROBABILITY = 0.05  # a class that a model gave at most this probability has the largest loss
+LARGEST_SHARE = 0.25  # distances are cut at this share of the target's declared range
 # The words of models that score single records.
 SCORED = tuple(word for word, (task, _) in MODELS.items() if task.scored)
 
@@ -57,8 +55,7 @@ def scored_predictor(release: StoredRelease) -> Predictor:
 
 # Digits of scores behind the point when exponentials are looked up, and the largest size that is distinguished.
 _STEPS, _LARGEST = 2**12, 40
-# Resolution of probabilities when their logarithm is looked up.
-_CELLS = 2**20
+_CELLS = 2**20  # resolution of probabilities when their logarithm is looked up
 _WHOLE = float(2**DIGITS)
 _MOST_WEIGHT, _MOST_COLUMN = 2.0**14, 8.0
 

@@ -40,15 +40,12 @@ from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, 
 from sordino.noise.randomness import Purpose, Randomness
 
 METHOD = "bounded-influence"
-# A coin is a whole number of this many parts, so that its probability is exact.
-_COIN = 2**30
+_COIN = 2**30  # a coin is a whole number of this many parts, so that its probability is exact
 _MOST_CANDIDATES, _MOST_TRIALS = Interval(2, 50), Interval(2.0, 500.0)
-# A fit's share of what a trial may spend, in squares of mu; the rest is for its score.
-FIT_SHARE = 0.8
+FIT_SHARE = 0.8  # a fit's share of what a trial may spend, in squares of mu; the rest is for its score
 CHOSEN = "chosen"
 _LOSS = cube_lengths(1)
-# Trials that are expected for each candidate: one of two is then never drawn in 6 % of choices.
-PER_CANDIDATE = 8.0
+PER_CANDIDATE = 8.0  # trials that are expected for each candidate: one of two is then never drawn in 6 % of choices
 
 
 @dataclass(frozen=True)
@@ -252,8 +249,7 @@ class ChoicePlan:
         trials = NegativeBinomialTrials(shape=1.0, stop=coin_parts(1.0 / expected) / _COIN)
         mu = largest_trial(wanted, fails, schema, relation, trials)
         of_fit, of_score = mu * math.sqrt(FIT_SHARE), mu * math.sqrt(1.0 - FIT_SHARE)
-        # An epsilon whose Gaussian parameter at delta is at most that of a fit.
-        high = 1.0
+        high = 1.0  # an epsilon whose Gaussian parameter at delta is at most that of a fit
         while largest_mu(high, fails) < of_fit:
             high *= 2.0
         each, _ = narrow(lambda each: largest_mu(each, fails) > of_fit, 0.0, high, near=0.0, halvings=60)

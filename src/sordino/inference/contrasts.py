@@ -21,8 +21,7 @@ from sordino.core.validate import ANY_REAL, InputError, number, printable, refus
 INTERCEPT = "intercept"
 LEVEL = 0.95
 SHARES = ("sampling", "privacy", "prior")  # the parts of a variance
-# Names that a message lists before it stops.
-_MOST_NAMES = 12
+_MOST_NAMES = 12  # names that a message lists before it stops
 # So many draws of equal weight have to lie in a tail for its share to be read off them. Ends of 95 % intervals are read
 # off three times as many where a posterior has 600.
 _SEEN_IN_TAIL = 5.0

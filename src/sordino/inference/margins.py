@@ -37,8 +37,7 @@ from sordino.inference.summary import under_guarantee
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 
-# Values at which a number's margin is shown, evenly over its declared range.
-_POINTS = 5
+_POINTS = 5  # values at which a number's margin is shown, evenly over its declared range
 _MOST_ROWS = 20_000
 _ROWS_AT_ONCE = 256
 _MOST = Interval(1, 1_000_000)

@@ -301,8 +301,7 @@ def _title(release: StoredRelease, family: str = "") -> str:
     return under_guarantee(what, release, f", {release.spec.relation.value}, for {release.protected.words}")
 
 
-# What looks, checks and comparisons released.
-LOOK, CHECK, COMPARISON = "look", "check", "comparison"
+LOOK, CHECK, COMPARISON = "look", "check", "comparison"  # what looks, checks and comparisons released
 ABOUT = (
     "Loss is 0 for a certain and right prediction and 1 for the worst. Classes: -ln of the probability of the true "
     "class, over ln 20. Numbers: the distance from the mean, over a quarter of the declared range. Predictions use "

@@ -17,14 +17,12 @@ Point = tuple[float, float]
 Points = tuple[Point, ...]
 
 _MOST_TICKS = 7
-# Within few decades a logarithmic axis also has ticks between the powers of ten.
-_FINE, _MEDIUM = (1, 2, 5), (1, 3)
+_FINE, _MEDIUM = (1, 2, 5), (1, 3)  # within few decades a logarithmic axis also has ticks between the powers of ten
 
 # Roles of lines: the two sides of the sandwich, what they are compared with, and the lower envelope of all lines.
 CERTIFIED, AUDITED, REFERENCE, ENVELOPE = "certified", "audited", "reference", "envelope"
 _DEPTH = {ENVELOPE: 0, CERTIFIED: 2, AUDITED: 2}
-# Lines without a role that the style sheet of a page distinguishes.
-PAGE_STYLES = 6
+PAGE_STYLES = 6  # lines without a role that the style sheet of a page distinguishes
 
 # Measures of a chart that is a file of its own. The widest common fonts are this wide for their height.
 _LETTER = 0.62

@@ -20,15 +20,12 @@ from sordino.ledger.release.document import BY_SCHEMA, protection_of
 from sordino.report.charts import label
 from sordino.report.subject import Subject
 
-# Declared words that a page shows of one column; the whole list is in the folder.
-MOST_WORDS = 24
+MOST_WORDS = 24  # declared words that a page shows of one column; the whole list is in the folder
 _LEVEL = 0.95
 # What is weaker than a proof or a construction, and has to be believed.
 _ON_TRUST = ("declared", "estimated", "assumed")
-# The false-positive rate of the attack in the worked example.
-FALSE_ALARMS = 0.01
-# Outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so.
-RARE = 0.01
+FALSE_ALARMS = 0.01  # the false-positive rate of the attack in the worked example
+RARE = 0.01  # outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so
 _SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))
 
 

@@ -167,8 +167,7 @@ def _json(value: Any) -> bytes:
 
 
 _SOURCES = {".py", ".json", ".bib", ".html", ".css"}
-# The JSON Schemas that a wheel holds and a checkout does not.
-_MADE = ".schema.json"
+_MADE = ".schema.json"  # the JSON Schemas that a wheel holds and a checkout does not
 _PACKAGE = Path(__file__).parents[1]
 
 

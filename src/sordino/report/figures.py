@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from sordino.inference.expectation import Expectation
     from sordino.inference.summary import Summary as Inference
 
-# More than these make a figure that nobody reads; the table has them all.
-MOST_INTERVALS = 30
+MOST_INTERVALS = 30  # more than these make a figure that nobody reads; the table has them all
 _ROW, _LONGEST_NAME, _BAR = 22.0, 22, 120.0
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
 _SIZES = np.sin(np.linspace(0.0, np.pi / 2, 41)) ** 2
-# An axis is logarithmic when its largest value is more than this many times its smallest.
-_WIDE = 12.0
+_WIDE = 12.0  # an axis is logarithmic when its largest value is more than this many times its smallest
 _SOURCES = {Examined.DESCRIPTION: "description", Examined.RUN: "attack"}
 # What a forest plot adds to the style sheet of a figure that is a file of its own.
 FOREST_SHEET = (
@@ -35,10 +33,8 @@ FOREST_SHEET = (
     ".inner{fill:none;stroke:#1f5fa8;stroke-width:6;opacity:.5}.mean{fill:#1f5fa8}"
     ".hollow{fill:#fff;stroke:#1f5fa8;stroke-width:1.6}"
 )
-# Lines of theorems that lost, besides the tightest.
-_MOST_LINES = 5
-# A line that lost by far leaves the figure, so that the sandwich keeps its height.
-_TALLEST = 3.0
+_MOST_LINES = 5  # lines of theorems that lost, besides the tightest
+_TALLEST = 3.0  # a line that lost by far leaves the figure, so that the sandwich keeps its height
 FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
 STEPS = "Numbers: effect of the step shown. Yes/no columns: yes against no. Categories: against the first value."
 
@@ -105,8 +101,7 @@ def forest_figure(summary: "Inference", target: str = "") -> str:
     rows, (heading, axis) = forest_rows(summary.lines, ratio=bool(summary.ratio)), _forest_words(summary, target)
     rows = rows[:MOST_INTERVALS]
     left = 30 + 7.5 * max([len(_short(row.name)) for row in rows] or [10])
-    # Under which guarantee for whom is not to be cut off.
-    title = textwrap.wrap(summary.title, int((left + 520) / 7))
+    title = textwrap.wrap(summary.title, int((left + 520) / 7))  # under which guarantee for whom is not to be cut off
     more = 18 * (len(title) - 1)
     height = 26 * max(len(rows), 1) + 176 + more
     frame = charts.DrawingArea(width=left + 560, height=height, left=left, right=200, top=74 + more, bottom=102)

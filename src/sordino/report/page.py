@@ -213,8 +213,7 @@ def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = ignore_
         raise InputError("Name at least one release folder.")
     leaving = [subject for subject in subjects if subject.may_leave]
     staying = [subject for subject in subjects if not (subject.may_leave and subject.audit_may_leave)]
-    # Both are rendered before either is written.
-    pages = {path: report_page(leaving, begin)} if leaving else {}
+    pages = {path: report_page(leaving, begin)} if leaving else {}  # both are rendered before either is written
     pages |= {non_private_path(path): report_page(staying, begin, non_private=True)} if staying else {}
     for place, page in pages.items():
         if (size := len(page.encode())) > LARGEST_PAGE:

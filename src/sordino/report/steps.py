@@ -18,14 +18,12 @@ from sordino.core.validate import InputError
 
 Progress = Callable[[int, int], None]
 
-# Step counts asked about: closed forms are free, loss distributions may take seconds each.
-POINTS, FEW_POINTS = 40, 20
+POINTS, FEW_POINTS = 40, 20  # step counts asked about: closed forms are free, loss distributions may take seconds each
 # Loss distributions answer with the upper end of a bracket of relative width 1e-3; less is not a difference.
 _TIE = 2e-3
 # Schemes that go through the records in passes; beyond the first epoch their curves are drawn at whole epochs.
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
-# Curves that take longer than this are left out of a page, with a sentence that says so.
-PATIENCE = 25.0
+PATIENCE = 25.0  # curves that take longer than this are left out of a page, with a sentence that says so
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,8 @@ from sordino.mechanisms.statistics.questions import Bounds
 AUDIT_FILE = "audit.json"
 LONGEST_TEXT = 2000
 MOST_POINTS = 10_000
-# How an audit describes the private rows it trained on; see `audit.instance`.
-_ROWS = "records of a file"
-# Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
-_SAME = 1e-9
+_ROWS = "records of a file"  # how an audit describes the private rows it trained on; see `audit.instance`
+_SAME = 1e-9  # two runs of the same theorem on one machine agree to the last bits; on another one, to a little less
 
 
 def read_audit(path: Path) -> LowerBound:
@@ -98,8 +96,7 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
-# The settings that every release of a kind has, or of a kind with a method.
-_FIT = (EXPECTED_ERROR, "labels")
+_FIT = (EXPECTED_ERROR, "labels")  # the settings that every release of a kind has, or of a kind with a method
 _CUSTOM = ("front_end", "sites", "layout", "rows", "unit", ASKED)
 _SETTINGS = {
     LOOK: ("level", "about", "answers"),

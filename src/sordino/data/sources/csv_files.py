@@ -176,8 +176,7 @@ def _first_line(file: Path, packed: str | None, declared: str | None) -> tuple[s
     encoding = declared or "utf-8"
     try:
         with _opened(file, packed) as stream:
-            # A mark behind a compression shows in the unpacked bytes only.
-            begin = bytes(stream.read(4))
+            begin = bytes(stream.read(4))  # a mark behind a compression shows in the unpacked bytes only
         encoding = declared or next((word for mark, word in _MARKS if begin.startswith(mark)), "utf-8")
         with io.TextIOWrapper(_opened(file, packed), encoding=encoding, errors="replace", newline="") as lines:
             text = line = lines.readline(_BLOCK_BYTES)
