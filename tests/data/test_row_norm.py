@@ -84,7 +84,7 @@ def test_encoded_rows_and_targets_respect_their_certificates(values, low, scalin
     encoded = encode(schema, from_matrix(values, list("abc")), Relation.REPLACE_ONE)
     certificate = schema.feature_norm_certificate()
     assert_within(encoded.features, certificate.value)
-    bound, width = schema.target_bound_certificate().value, schema.target_width_certificate().value
+    bound, width = (one.value for one in schema.target_certificates())
     for dtype in (np.float64, np.float32):
         target = [Fraction(float(value)) for value in encoded.target.astype(dtype)]
         assert max(map(abs, target)) <= Fraction(bound)
@@ -142,25 +142,19 @@ def test_certificates_are_by_construction_and_remember_private_reads():
     schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", Boolean()), True)
     inferred = replace(schema, reads_private_data=True)
     for given_schema, private in ((schema, False), (inferred, True)):
-        for certificate in (
-            given_schema.feature_norm_certificate(),
-            given_schema.target_bound_certificate(),
-            given_schema.target_width_certificate(),
-        ):
+        for certificate in (given_schema.feature_norm_certificate(), *given_schema.target_certificates()):
             assert certificate.evidence is Evidence.BY_CONSTRUCTION
             assert certificate.reads_private_data is private
             assert ("taken from private rows" in certificate.reason) is private
-    assert schema.target_bound_certificate().value == 1.0
-    assert schema.target_width_certificate().value == 2.0
+    assert [one.value for one in schema.target_certificates()] == [1.0, 2.0]
 
 
 def test_labels_have_no_magnitude():
     schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", Category(("a", "b"))), True)
-    for certify in (schema.target_bound_certificate, schema.target_width_certificate):
-        with pytest.raises(InputError, match="got the category 'y'"):
-            certify()
+    with pytest.raises(InputError, match="got the category 'y'"):
+        schema.target_certificates()
     with pytest.raises(InputError, match="The schema has no target"):
-        schema.with_target(None).target_bound_certificate()
+        schema.with_target(None).target_certificates()
 
 
 @FIXED

@@ -122,7 +122,7 @@ TEMPLATES = {
         encoded = encode(schema, read_table("rates.jsonl"), Relation.REPLACE_ONE)
         assert encoded.features.tolist() == [[1.0, 0.5], [1.0, 1.0]]
         assert encoded.target.tolist() == [1.0, 0.0]
-        assert schema.target_width_certificate().value == 1.0
+        assert schema.target_certificates()[1].value == 1.0
         pathlib.Path("rates.jsonl").write_text("secret")
         try:
             read_table("rates.jsonl")

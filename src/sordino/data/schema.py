@@ -237,11 +237,14 @@ class Schema(fields.Section):
         how = "bounds declared in the schema" if self.clip_length is None else "rows clipped to the declared cap"
         return self._certify(ROW_NORM, self.norm_bound, f"{how}, intercept {'in' if self.intercept else 'ex'}cluded")
 
-    def target_bound_certificate(self) -> Certificate:
-        return self._certify_target(TARGET_BOUND, self.declared_target().kind.bound)
-
-    def target_width_certificate(self) -> Certificate:
-        return self._certify_target(TARGET_WIDTH, self.declared_target().kind.width)
+    def target_certificates(self) -> tuple[Certificate, Certificate]:
+        """Upper bounds on the magnitude of every encoded target, and on the distance of any two."""
+        target, reason = self.declared_target(), "targets clipped to declared bounds"
+        bound, width = target.kind.bound, target.kind.width
+        if bound is None or width is None:
+            got = f"the category {target.name!r}; its codes are labels"
+            raise InputError(f"Expected a number or boolean target, got {got}.")
+        return self._certify(TARGET_BOUND, bound, reason), self._certify(TARGET_WIDTH, width, reason)
 
     def with_target(self, target: Target | None) -> "Schema":
         return replace(self, target=target)
@@ -283,12 +286,6 @@ class Schema(fields.Section):
         if self.charged:
             marked += f"; bounds of {shown_names(self.charged)} from a look that was charged"
         return Certificate(constant, value, Evidence.BY_CONSTRUCTION, marked, self.reads_private_data)
-
-    def _certify_target(self, constant: Constant, value: float | None) -> Certificate:
-        if value is None:
-            name = self.declared_target().name
-            raise InputError(f"Expected a number or boolean target, got the category {name!r}; its codes are labels.")
-        return self._certify(constant, value, "targets clipped to declared bounds")
 
     def declared_target(self) -> Target:
         if self.target is None:

@@ -173,17 +173,15 @@ def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     return tuple(_line(coefficients, level, *one) for one in each)
 
 
-def contrast(
-    coefficients: Coefficients, weights: Mapping[str, float] | str, level: float = LEVEL, name: str | None = None
-) -> Line:
-    """A sum of coefficients, by name, such as {"age": 1, "dose": -1}; by default it is named in words."""
+def contrast(coefficients: Coefficients, weights: Mapping[str, float] | str, level: float = LEVEL) -> Line:
+    """A sum of coefficients, by name, such as {"age": 1, "dose": -1}."""
     vector = coefficients.vector(weights)
     drawn = coefficients.draws @ vector
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
     (ends,) = weighted_quantiles(drawn[:, None], coefficients.weights, tails(level))
     (above,) = _above_zero(coefficients, drawn[:, None])
-    return _line(coefficients, level, name or in_words(weights), mean, error, ends, above, vector)
+    return _line(coefficients, level, in_words(weights), mean, error, ends, above, vector)
 
 
 def _above_zero(known: Coefficients, drawn: Array) -> Array:

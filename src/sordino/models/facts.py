@@ -47,7 +47,7 @@ class Domain:
         """The domain that encoding under a schema enforces; certificates say if its bounds came from private rows."""
         kind, bound, width = schema.target.kind if schema.target is not None else None, None, None
         if kind is not None and kind.bound is not None:
-            bound, width = schema.target_bound_certificate(), schema.target_width_certificate()
+            bound, width = schema.target_certificates()
         classes = None if kind is None else kind.classes
         return cls(len(schema.feature_names), schema.feature_norm_certificate(), bound, width, classes)
 

@@ -208,7 +208,7 @@ def too_many_columns(problem: FitProblem) -> str | None:
 
 def target_bound(problem: FitProblem) -> float:
     """The largest size of an encoded target, by its declaration."""
-    return problem.schema.target_bound_certificate().value
+    return problem.schema.target_certificates()[0].value
 
 
 # Prior standard deviations of the scores of rows: of two classes in log odds, of numbers in those
