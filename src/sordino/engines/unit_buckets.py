@@ -65,7 +65,7 @@ class UnitBucket(TablePart):
     shared: ClassVar[bool] = True
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         return f"bucket {self.place + 1} of the units"
 
     def names(self) -> tuple[str, ...]:

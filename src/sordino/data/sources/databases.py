@@ -63,7 +63,7 @@ class DatabaseTable(TablePart):
     shared: ClassVar[bool] = True
 
     @property
-    def ordered(self) -> bool:
+    def ordered(self) -> bool:  # type: ignore[override]
         """Without an ORDER BY a query promises no order."""
         return "order by" in self.query.lower()
 
@@ -98,7 +98,7 @@ class DuckDBTable(DatabaseTable):
     query: str
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         return f"the DuckDB file {self.database!r}"
 
     @contextmanager
@@ -124,12 +124,9 @@ class DuckDBTable(DatabaseTable):
 class PostgreSQLTable(DatabaseTable):
     """A table or query of a PostgreSQL database; refusals never show its address, which may hold a password."""
 
+    name: ClassVar[str] = "the PostgreSQL query"  # type: ignore[misc]
     uri: str = field(repr=False)
     query: str
-
-    @property
-    def name(self) -> str:
-        return "the PostgreSQL query"
 
     @contextmanager
     def _reader(self, query: str) -> Iterator[Any]:

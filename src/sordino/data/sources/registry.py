@@ -27,21 +27,12 @@ class TablePart(ABC):
 
     shared: ClassVar[bool] = False
     """Whether another process, given this object, can read the rows where they lie."""
-
-    @property
-    def ordered(self) -> bool:
-        """Whether rows come in the same order whenever they are read."""
-        return True
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What refusals call it."""
-
-    @property
-    def stored_bytes(self) -> int | None:
-        """How large it is where it lies, for files; None for what is in memory or comes from elsewhere."""
-        return None
+    name: str
+    """What refusals call it."""
+    ordered: bool = True
+    """Whether rows come in the same order whenever they are read."""
+    stored_bytes: int | None = None
+    """How large it is where it lies, for files; None for what is in memory or comes from elsewhere."""
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:
@@ -63,15 +54,11 @@ class TablePart(ABC):
 class HeldPart(TablePart):
     """A table that is in memory already: `read` makes columns of it, and `without_rows` the same without a row."""
 
-    word: str
+    name: str
     source: Any
     read: Callable[[Any, Collection[str] | None], Table]
     without_rows: Callable[[Any], Any]
     _columns: Table | None = field(default=None, repr=False)
-
-    @property
-    def name(self) -> str:
-        return self.word
 
     def names(self) -> tuple[str, ...]:
         return self.empty().names
@@ -94,11 +81,11 @@ class FilePart(TablePart):
     shared: ClassVar[bool] = True
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         return repr(self.path)
 
     @property
-    def stored_bytes(self) -> int:
+    def stored_bytes(self) -> int:  # type: ignore[override]
         return existing_file(self.path).stat().st_size
 
 
