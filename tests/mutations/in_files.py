@@ -58,7 +58,7 @@ IN_FILES = mutations(
 - floating_point_line(release.bound) != line
 + False
 @@ report: an audit that found a mistake in the code | open_subject | report/test_contradictions.py -k code
-- None if source is None else replay_verdict(source)
+- replay_verdict(source)
 + None
 @@ fit: more noise than sums hold is seen in the run | fit | fuzz/test_tiny_budgets.py -k fit
   lattice = plan.method.lattice_sums(problem)
