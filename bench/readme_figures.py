@@ -22,12 +22,13 @@ def _bench(rows: dict[str, Row]) -> str:
     compared = [row for row in rows.values() if row.ratio is not None]
     counts = Counter(row.ahead if row.ahead in {"Sordino", "even"} else "peer" for row in compared)
     narrow, fit = (_ratio(rows, name) for name in ("accounting-width-1e-3-dp-accounting", "fit-cpu-diffprivlib"))
+    slower = 1 / float(fit.replace(",", ""))
     return (
         f"- In {len(compared)} [comparisons with other libraries](bench/pages/bench.md) Sordino leads in "
-        f"{counts['Sordino']}, ties in {counts['even']} and trails in {counts['peer']}. It brackets epsilon between two "
-        f"ends 0.1 % apart [{narrow} times faster](bench/pages/bench.md#accounting-width-1e-3-dp-accounting) than dp-accounting. "
-        "A private classifier takes "
-        f"[{1 / float(fit.replace(",", "")):.1f} times as long](bench/pages/bench.md#fit-cpu-diffprivlib) as that of diffprivlib."
+        f"{counts['Sordino']}, ties in {counts['even']} and trails in {counts['peer']}. It brackets epsilon between "
+        f"two ends 0.1 % apart [{narrow} times faster](bench/pages/bench.md#accounting-width-1e-3-dp-accounting) than "
+        f"dp-accounting. A private classifier takes [{slower:.1f} times as "
+        "long](bench/pages/bench.md#fit-cpu-diffprivlib) as that of diffprivlib."
     )
 
 
