@@ -75,7 +75,10 @@ def cyclic_shift(contraction: float, ratio: float, period: int, uses: int, quiet
     # All uses but the last, pooled: c^(2l-2) (1 - c^2) / (1 - c^l)^2 * (1 - q)/(1 + q), q = c^(l(K-1)).
     geometric = math.exp(-2 * x * (period - 1)) * -math.expm1(-2 * x) / math.expm1(-x * period) ** 2
     earlier = geometric * math.tanh(period * (uses - 1) * x / 2)
-    if uses == 1 or _rises(x, period, uses, quiet):
+    # The last use does not pool where its slope S_B / V_B = c^r (1 - c^2) / (1 - c^2(r+1)) is at least that of all
+    # earlier ones, S_A / V_A = c^(l-r-2) (1 - c^2) / ((1 - c^l) (1 + q)).
+    before = math.exp(-x * (period - 1)) / (-math.expm1(-x * period) * (1 + math.exp(-x * period * (uses - 1))))
+    if uses == 1 or math.exp(-x * (2 * quiet + 1)) / -math.expm1(-2 * x * (quiet + 1)) >= before:
         return _rounded(ratio * math.sqrt(earlier + _one_move(x, quiet + 1)))
     # All uses in one pool: (c^r (1 - c^lK)/(1 - c^l))^2 (1 - c^2) / (1 - c^(2(r+1) + 2l(K-1))).
     moved = math.exp(-x * quiet) * math.expm1(-x * period * uses) / math.expm1(-x * period)
@@ -128,16 +131,6 @@ def _one_move(x: float, length: int) -> float:
     if x < 0.0:
         return math.expm1(2 * x) / math.expm1(2 * x * length)
     return math.exp(-2 * x * (length - 1)) * math.expm1(-2 * x) / math.expm1(-2 * x * length)
-
-
-def _rises(x: float, period: int, uses: int, quiet: int) -> bool:
-    """Whether the last use's slope S_B / V_B is at least that of all earlier ones, S_A / V_A (then they do not pool).
-
-    S_A / V_A = c^(l-r-2) (1 - c^2) / ((1 - c^l) (1 + q)) and S_B / V_B = c^r (1 - c^2) / (1 - c^2(r+1)).
-    """
-    q = math.exp(-x * period * (uses - 1))
-    earlier = math.exp(-x * (period - 1)) / (-math.expm1(-x * period) * (1 + q))
-    return math.exp(-x * (2 * quiet + 1)) / -math.expm1(-2 * x * (quiet + 1)) >= earlier
 
 
 def _one_pool(x: float, ratio: float, diameter_ratio: float, window: int) -> float:

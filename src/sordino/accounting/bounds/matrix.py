@@ -91,14 +91,10 @@ def _by_gram(gram: Array, participation: Participation, uses: int) -> float:
         sides = [side for side in (right, left) if len(side)]
         tops = np.concatenate([[], *(np.maximum.reduceat(side, np.arange(0, len(side), separation)) for side in sides)])
         shares[step] += np.sort(tops)[::-1][: uses - 1].sum()
-    return _best_apart(shares, separation, uses)
-
-
-def _best_apart(values: Array, separation: int, uses: int) -> float:
-    """The largest sum of at most `uses` values that are `separation` apart."""
-    best = np.zeros(len(values) + separation)
+    # The largest sum of at most `uses` shares that are `separation` apart.
+    best = np.zeros(steps + separation)
     for _ in range(uses):
-        best[separation:] = np.maximum.accumulate(values + best[: len(values)])
+        best[separation:] = np.maximum.accumulate(shares + best[:steps])
     return float(best.max())
 
 

@@ -8,7 +8,7 @@ largest possible distance. Sums and products of positive numbers only, so that t
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
@@ -197,10 +197,6 @@ class SampledChain:
     sampled: Callable[[float, float], Pair] = WithoutReplacementPair  # the pair of a step, from its rate and ratio
     move: float | None = None  # what a use leaves between the two chains, over the noise; absent: the ratio
     failure: float = 0.0  # the probability that some step does not contract by c
-
-    def of_length(self, steps: int) -> "SampledChain":
-        """A segment of the chain; the caller adds the failure once for all segments."""
-        return replace(self, steps=steps, failure=0.0)
 
     def plain(self) -> LossDistribution:
         """Composition: the window is the whole run."""

@@ -349,12 +349,13 @@ def kept_random(spec: Spec) -> Guarantee:
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
     if chain.batch.scheme is Scheme.RESHUFFLED or contraction >= 1.0 or chain.rate(spec.n) >= 1.0:
         return _revealed(spec)
-    # The windows are chosen for as many segments as there are.
-    whole, segments, delta = sampled_chain(spec), _segments(spec), assume.chosen_delta(spec)
-    total = sum(segments.values())
-    windowed = _composed(
-        spec, lambda one: windows.best_with_random_distance(whole.of_length(one.tail), delta, total), segments
-    )
+    # The windows are chosen for as many segments as there are; `_composed` adds the failure, once for all of them.
+    whole, segments, delta = replace(sampled_chain(spec), failure=0.0), _segments(spec), assume.chosen_delta(spec)
+
+    def windowed_segment(one: PassParts) -> Guarantee:
+        return windows.best_with_random_distance(replace(whole, steps=one.tail), delta, segments.total())
+
+    windowed = _composed(spec, windowed_segment, segments)
     if segments.keys() == {PassParts(0, 0, 1)}:  # every iterate is kept: steps compose
         return windowed
     return min((windowed, _revealed(spec)), key=lambda guarantee: guarantee.epsilon(delta))
