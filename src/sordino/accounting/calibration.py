@@ -194,8 +194,7 @@ def _real_search(
     outwards = 2.0 if knob.private_upwards(spec) else 0.5
 
     def gap(value: float) -> float:
-        # A total-variation guarantee gives epsilon 0 or none, and a target may be 0: infinite gaps, which `_between`
-        # answers by halving.
+        # A total variation gives epsilon 0 or none, and a target may be 0: infinite gaps, which `_between` halves.
         epsilon = epsilon_at(value)
         if min(epsilon, target) > 0.0:
             return math.log(epsilon) - math.log(target)

@@ -1,7 +1,6 @@
 """Converting and composing guarantees: the only place where they are multiplied or added.
 
-Every conversion weakens: none creates privacy. Of a dominating pair, Rényi divergences are taken given that its loss is
-finite.
+Every conversion weakens. Of a dominating pair, Rényi divergences are taken given that its loss is finite.
 
 P = (1 - f) P0 + f P1 with P1 on infinite losses. Q holds the mass s on finite ones; with g = max(s, 1 - f) it is at
 least (1 - f) times the (sub-)probability Q / g there. So D(P0 || Q / g), composed, bounds everything but the failure f.

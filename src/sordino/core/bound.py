@@ -145,8 +145,7 @@ class Constant:
 class Certificate:
     """A value for a constant, with the evidence for it.
 
-    A theorem refuses a certificate whose `reads_private_data` is true: a constant computed from private rows is
-    itself a release.
+    A theorem refuses one whose `reads_private_data` is true: a constant computed from private rows is a release.
 
     Attributes:
         constant: which constant it is, and on which side of the truth its value has to be.

@@ -190,9 +190,8 @@ def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float =
 # dataset. A step then adds one of them to a sum that is fixed by what is given and by the past: laws R_j as above. A
 # last batch that is not full lengthens some columns by one: those have more clones, and t counts as many others as they
 # have. (A step's noise cut into g parts, one for each of g columns, gives g l records at sqrt(g) kappa: the same to
-# first order, beyond it more, so g is 1.) Random allocation is no bound above: which batch holds b - 1 others is known
-# to who knows their batches. It is one below, met by others that equal the record's replacement
-# (`auditing.exact.extremal_chain`).
+# first order, beyond it more, so g is 1.) Random allocation is no bound above: who knows the others' batches knows
+# which one holds b - 1. It is one below, met by others equal to the replacement (`auditing.exact.extremal_chain`).
 
 Whole = NDArray[np.int64]
 

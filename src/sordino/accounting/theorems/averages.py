@@ -60,10 +60,9 @@ def sensitivity_of_average(spec: Spec) -> float:
 def rounding_of_average(spec: Spec) -> float:
     """How much further arithmetic may take two averages apart: 0 where the spec states no rounding.
 
-    A step as computed, noise included, is within r tau_k of the real one with the same noise, so the coupled chains
-    are as far apart as if a record moved every step by 2 r tau_k more. Flooring the average to its lattice moves each
-    of its values by less than one spacing. (For chains about their means: each average is within half of this from
-    that of the real chain.)
+    A step as computed, noise included, is within r tau_k of the real one with the same noise, so the coupled chains are
+    as far apart as if a record moved every step by 2 r tau_k more. Flooring the average to its lattice moves each of
+    its values by less than one spacing. (About their means: each average is within half of this of the real one.)
     """
     chain, average = chain_of(spec), average_of(spec)
     if chain.rounding is None:
@@ -225,8 +224,7 @@ def random_average(spec: Spec) -> Guarantee:
     With the record's coins B_k shared (under replace-one the new record takes the place of the old one, under
     add-remove one chain ignores the coin) z_k <= c z_{k-1} + s_k B_k, so the averages differ by at most (G / N) times
     the sum of a_k s_k B_k. The chain's noise and batches have the same law on both datasets, so they may be revealed,
-    and delta is averaged over them: a larger move costs no less, so a law that is stochastically above may be put in
-    its place.
+    and delta is averaged over them: a larger move costs no less, so a law that is above may take its place.
     """
     average = average_of(spec)
     gaussian = average.noise.kind is AverageNoiseKind.GAUSSIAN

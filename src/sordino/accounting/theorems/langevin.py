@@ -67,10 +67,9 @@ def largest_ratio(steps: shifts.IdenticalSteps | shifts.ListedSteps) -> float:
 # Drifts changed over a stretch of time: Bertazzi et al. 2025, sections 4.2 and 5, as plain functions.
 #
 # The diffusion is dX = f_D(X_kappa(t), eta_kappa(t)) dt + sqrt(2 / beta) dW, kappa(t) <= t: with kappa the projection
-# on a grid of width gamma it is the chain x + gamma f_D(x, eta) + sqrt(2 gamma / beta) z. A change of drift by at
-# most u over a time t is mu-Gaussian DP with mu^2 = beta u^2 t / 2. The paper writes C = 2 mu^2, so that the Rényi
-# divergence of an order is order * C / 4; its own conversion epsilon = C / 4 + sqrt(C log(1 / delta)) is valid, and
-# looser than mu's.
+# on a grid of width gamma it is the chain x + gamma f_D(x, eta) + sqrt(2 gamma / beta) z. A change of drift by at most
+# u over a time t is mu-Gaussian DP with mu^2 = beta u^2 t / 2. The paper writes C = 2 mu^2, so that the Rényi
+# divergence of an order is order * C / 4; its conversion epsilon = C / 4 + sqrt(C log(1 / delta)) is valid and looser.
 #
 # Every function rounds up.
 

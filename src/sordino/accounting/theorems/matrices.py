@@ -1,8 +1,7 @@
 """Matrix mechanisms: noise that is correlated over steps, for units that take part by their place or by secret chance.
 
 What is seen is C x + Z, one row after another: x the contributions, each chosen in view of earlier rows, Z independent
-Gaussian noise of the multiplier m. Let c(s) be the length of column s of C, and let C have k bands: two columns k steps
-apart share no row.
+Gaussian noise of the multiplier m. Column s of C is c(s) long, and C has k bands: columns k steps apart share no row.
 
 *Drawn by a rate*, **proof**. Suppose that the columns of the steps that may use a unit share no row. The rows of such a
 step s see the unit with some probability q <= p given all rows before s, moved by c(s) in a direction that is fixed by

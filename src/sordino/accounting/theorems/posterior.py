@@ -131,8 +131,7 @@ def least_records(model: LinearRegression, order: float) -> float:
 def regression_divergence(model: LinearRegression, n: int, order: float) -> float:
     """epsilon_1 of Lemma A.1 at an order that n allows, rounded up.
 
-    Where ratios y/x may be negative (c < n^gamma1), two of them differ by up to 2 n^gamma1, which then takes the place
-    of c + n^gamma1.
+    Where ratios y/x may be negative (c < n^gamma1), two differ by up to 2 n^gamma1, in place of c + n^gamma1.
     """
     high, low = model.x_high * model.x_high, model.x_low * model.x_low
     spread = math.exp(model.gamma1 * math.log(n))

@@ -6,9 +6,8 @@ Kept draws: a kept iterate is the whole state (a chain has neither momentum nor 
 at a point that both neighbours' chains were seen at. **Proof.** Let Y_1, ..., Y_m be the kept iterates. Given Y_1, ...,
 Y_{j-1} the segment up to Y_j is a chain of its own from the point Y_{j-1}, whatever that is, and its batches are
 independent of the past: drawn afresh at every step, or passes that begin in the segment. (Of a pass that kept iterates
-cut, `bounds.segments` makes the parts independent.) So the conditional laws of Y_j are dominated by a
-last-iterate pair that holds for every start, at distance 0, and the m pairs compose (Zhu, Dong & Wang 2022, Theorem
-10).
+cut, `bounds.segments` makes the parts independent.) So the conditional laws of Y_j are dominated by a last-iterate pair
+that holds for every start, at distance 0, and the m pairs compose (Zhu, Dong & Wang 2022, Theorem 10).
 
 Affine chains: if every record's objective has the same constant curvature m = M, a step is theta -> c theta + eta p +
 tau xi with c = 1 - eta m and p the mean pull of the batch. **Proof.** Given the batches the last of T iterates is

@@ -302,8 +302,7 @@ def _below(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
 # no positive mixed derivative in (<a, z>, <b, z>), so for given lengths its mean falls as the two are more correlated
 # (Plackett's identity): -1 is worst; - a longer a: multiply X by an independent lognormal of mean 1, which makes X - y
 # Y larger in convex order and the correlation weaker; then bring the correlation back to -1, which is larger again. The
-# same for b. Convex order survives sums step by step, from the last one backwards, also where steps depend on earlier
-# ones.
+# same for b. Convex order survives sums step by step, from the last one backwards, dependent or not.
 _MOST_REPLACED = 4096  # steps of a round whose transform is raised to a power as it is
 _FLOOR = 1e-12  # of delta, at which the curve ends: what is left counts as infinite loss
 _MOST_POINTS, _FINE = 120, 0.15

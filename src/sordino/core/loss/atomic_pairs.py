@@ -343,8 +343,7 @@ def _lower_hull(x: Array, y: Array) -> list[int]:
 # Losses in an interval of length r: the pair of one adaptive use, and several draws from one law.
 #
 # **Draws** (Dong, Durfee & Rogers 2020). delta(epsilon) of k independent draws is the largest, over t in [0, r], of the
-# delta of k uses of the two-point pair whose loss is t with probability p_t = (1 - e^(t-r)) / (1 - e^-r) and t - r
-# otherwise.
+# delta of k uses of the pair whose loss is t with probability p_t = (1 - e^(t-r)) / (1 - e^-r), else t - r.
 #
 # **Proof.** Let [t - r, t] hold the log ratio log(dP/dQ); the ratio has mean 1 under Q, so 0 <= t <= r. Hockey-stick
 # divergences are means under Q of convex functions of the ratio, hence largest, given its mean and its range, for the

@@ -190,8 +190,7 @@ class RandomShift(Mechanism):
             yield Contradiction("shifts", "to have one above 0 with a weight above 0", max(self.shifts))
 
 
-# Rounds of noised sums. What a round sums is said in words, for people; theorems read how far one unit moves a sum and
-# how much noise is on it.
+# Rounds of noised sums. What a round sums is said in words; theorems read how far one unit moves a sum and its noise.
 
 
 class SumShape(StrEnum):
