@@ -11,7 +11,7 @@ from sordino.core import spec as specs
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.guarantee import check_delta
 from sordino.core.results import figure_axes
-from sordino.core.spec import Batch, Clipping, Part, Problem, Scheme, Spec
+from sordino.core.spec import Batch, Clipping, Part, Participation, Problem, Scheme, Spec
 from sordino.core.spec.matrices import Strategy
 from sordino.core.spec.mechanisms import AnswerNoise, AnswerNoiseKind
 from sordino.core.validate import NON_NEGATIVE, SHARE, InputError, instance_of, number, whole_number
@@ -180,12 +180,7 @@ def dp_sgd(
 
 
 def matrix(
-    *,
-    noise_multiplier: float,
-    steps: int,
-    strategy: Strategy,
-    participation: specs.Participation,
-    relation: RelationWord,
+    *, noise_multiplier: float, steps: int, strategy: Strategy, participation: Participation, relation: RelationWord
 ) -> Run:
     """Correlated noise (DP-FTRL, DP-MF): each step's sum is clipped at 1 and multiplied by a matrix, the `strategy`.
 

@@ -112,6 +112,7 @@ KNOBS = {
 }
 
 
+Epsilon = Callable[[float], float]
 _TOLERANCE = 1e-4
 _REACH = 1e12
 _ROUNDS = 60
@@ -187,9 +188,7 @@ def _unreachable(knob: Knob, target: float, value: float, reached: float) -> Inp
     )
 
 
-def _real_search(
-    knob: Knob, spec: specs.Spec, start: float, target: float, epsilon_at: Callable[[float], float]
-) -> float:
+def _real_search(knob: Knob, spec: specs.Spec, start: float, target: float, epsilon_at: Epsilon) -> float:
     """Bracket the crossing by doubling, then close in with a safeguarded secant on log-log axes."""
     outwards = 2.0 if knob.private_upwards(spec) else 0.5
 
@@ -234,9 +233,7 @@ def _between(good: float, good_gap: float, bad: float, bad_gap: float) -> float:
     return math.exp(math.log(bad) + share * (math.log(good) - math.log(bad)))
 
 
-def _whole_search(
-    knob: Knob, spec: specs.Spec, _start: float, target: float, epsilon_at: Callable[[float], float]
-) -> float:
+def _whole_search(knob: Knob, spec: specs.Spec, _start: float, target: float, epsilon_at: Epsilon) -> float:
     low, high, upwards = 1, round(knob.limit(spec)), knob.private_upwards(spec)
     safest, riskiest = (high, low) if upwards else (low, high)
     if epsilon_at(safest) > target:

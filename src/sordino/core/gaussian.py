@@ -155,15 +155,13 @@ def narrow(
     return low, high
 
 
-def least_whole(
-    predicate: Callable[[int], bool],
-    low: int,
-    high: int,
-    between: Callable[[int, int], int] = lambda low, high: (low + high) // 2,
-) -> int:
+Between = Callable[[int, int], int]
+
+
+def least_whole(predicate: Callable[[int], bool], low: int, high: int, between: Between | None = None) -> int:
     """The smallest whole number above `low` at which a monotone predicate holds; it is known to hold at `high`."""
     while high - low > 1:
-        middle = between(low, high)
+        middle = between(low, high) if between else (low + high) // 2
         low, high = (low, middle) if predicate(middle) else (middle, high)
     return high
 

@@ -16,12 +16,10 @@ from sordino.core.validate import InputError, SordinoError
 MOST_LOSSES = 5  # a unit that has lost its worker this often is not tried again: something about it ends workers
 _PATIENCE, _LOOK_EVERY = 10.0, 1.0
 
-Finished = Callable[[int, Any], None]
+Ended = Callable[[int, Any], None]
 
 
-def done_in_processes(
-    work: Any, units: Sequence[Any], missing: Sequence[int], workers: int, finished: Finished
-) -> None:
+def done_in_processes(work: Any, units: Sequence[Any], missing: Sequence[int], workers: int, finished: Ended) -> None:
     """Do the units with these numbers on so many processes; `finished` receives each number and its result."""
     pool = _Pool(work, units, missing)
     try:

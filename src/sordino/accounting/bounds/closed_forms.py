@@ -160,8 +160,7 @@ def _segments(x: float, ratio: float, period: int, window: int, diameter_ratio: 
         ratios[0] += diameter_ratio * math.exp(-x * window - log_scales[0])
         return log_scales, ratios
     first = -x * (after[0] + 1) + _half_log_volume(x, before)
-    started = diameter_ratio * math.exp(-x * window - first)
-    return np.append(first, log_scales), np.append(started, ratios)
+    return np.append(first, log_scales), np.append(diameter_ratio * math.exp(-x * window - first), ratios)
 
 
 def _half_log_volume(x: float, length: int) -> float:

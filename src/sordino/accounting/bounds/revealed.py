@@ -78,8 +78,7 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> t
         counts, chances, lost = _uses(pending, rate)
         state.lost += lost
         state.arrive(counts, chances)
-    costs = np.arange(_CELLS, dtype=np.float64) * state.cell * (1 + _SLACK)
-    return state.grid, costs, state.masses, state.lost
+    return state.grid, np.arange(_CELLS, dtype=np.float64) * state.cell * (1 + _SLACK), state.masses, state.lost
 
 
 def _blocks(log: float, window: int, horizon: int) -> list[_Block]:

@@ -246,8 +246,7 @@ def last_iterate_window(spec: Spec) -> Guarantee:
     (a, smooth), (step, beta), drift = regulariser_constants(spec), step_and_beta(spec), drift_bound(spec)
     # How far apart two chains driven by the same noise can be: C_d of Theorem 5.2, (25).
     close = widen_up(2 * drift / _margin(a, smooth, step), _GIRSANOV_ACCURACY) if drift else 0.0
-    time = down(step * chain_of(spec).steps)
-    return GaussianDP(mu_of(final_constant(beta, smooth, 2 * drift, close, time)))
+    return GaussianDP(mu_of(final_constant(beta, smooth, 2 * drift, close, down(step * chain_of(spec).steps))))
 
 
 def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:

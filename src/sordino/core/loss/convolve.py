@@ -20,7 +20,10 @@ _BLOCKS = 192
 _BULK_DEVIATIONS = 8.0
 
 
-def window(laws: list[tuple[GridLaw, int]], log_outside: float) -> tuple[int, int]:
+Laws = list[tuple[GridLaw, int]]  # each with how often it is used
+
+
+def window(laws: Laws, log_outside: float) -> tuple[int, int]:
     """Grid indices outside which the composed tilted law has at most exp(log_outside) on each side."""
     low = sum(count * law.first for law, count in laws)
     high = low + sum(count * (len(law.masses) - 1) for law, count in laws)
@@ -35,9 +38,7 @@ def window(laws: list[tuple[GridLaw, int]], log_outside: float) -> tuple[int, in
     return (low, high) if low < high else (low, low + 1)
 
 
-def _reach(
-    laws: list[tuple[GridLaw, int]], moments: list[tuple[float, float]], variance: float, sign: int, log_outside: float
-) -> float:
+def _reach(laws: Laws, moments: list[tuple[float, float]], variance: float, sign: int, log_outside: float) -> float:
     """The loss beyond which (in the direction of sign) at most exp(log_outside) lies."""
     compressed = [
         (_compressed(law, mean, math.sqrt(spread), sign), count)
@@ -81,7 +82,7 @@ LOG_OUTSIDE = -32.0  # log-probability outside the window; far below the roundin
 _FFT_ERROR_PER_LEVEL = 8 * UNIT_ROUNDOFF
 
 
-def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
+def compose(laws: Laws) -> GridLaw:
     """The law of the sum of independent losses: each law `count` times. All share spacing and tilt."""
     if len(laws) == 1 and laws[0][1] == 1:
         return laws[0][0]
@@ -140,7 +141,7 @@ def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128
     return base if result is None else result * base
 
 
-def _union(laws: list[tuple[GridLaw, int]]) -> float:
+def _union(laws: Laws) -> float:
     """Probability that at least one loss is infinite."""
     if any(law.infinite >= 1.0 for law, _ in laws):
         return 1.0

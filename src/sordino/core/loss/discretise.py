@@ -164,13 +164,7 @@ def _convexified(masses: Array, spacing: float, tilt: float) -> Array:
 
 
 def _cut_right_end(
-    masses: list[float],
-    previous: list[int],
-    following: list[int],
-    last: int,
-    mass: float,
-    spacing: float,
-    tilt: float,
+    masses: list[float], previous: list[int], following: list[int], last: int, mass: float, spacing: float, tilt: float
 ) -> list[int]:
     """The rightmost corner holds the negative `mass`: let the polygon reach 0 further left (in place).
 
@@ -349,8 +343,9 @@ def _split(atoms: Atoms, spacing: float, first: int, last: int) -> tuple[Array, 
     position = np.clip(atoms.losses / spacing - first, 0, cells)
     nearest = np.rint(position).astype(int)
     on_grid = np.abs(position - nearest) <= _ON_GRID
-    points = np.bincount(nearest[on_grid], atoms.masses[on_grid], cells + 1)
+    points = np.bincount(nearest[on_grid], atoms.masses[on_grid], cells + 1).astype(np.float64)
     off, masses = position[~on_grid], atoms.masses[~on_grid]
     index = np.floor(off).astype(int)
     share = (np.exp((index - off) * spacing) - math.exp(-spacing)) / -math.expm1(-spacing)
-    return points, (np.bincount(index, masses * share, cells), np.bincount(index, masses * (1 - share), cells))
+    left, right = (np.bincount(index, masses * part, cells).astype(np.float64) for part in (share, 1 - share))
+    return points, (left, right)

@@ -233,14 +233,12 @@ class RepeatAndSelect(Mechanism):
         return self.base.algorithm.hidden
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
-        yield from _stated_outside(problem, average, "a selection", "state it in the base")
+        yield from _misplaced(problem, average, "a selection", "state it in the base")
         for misfit in self.base.algorithm.misfits(self.base.problem, self.base.average, self.base.view or view):
             yield misfit.under("algorithm.base")
 
 
-def _stated_outside(
-    problem: Problem | None, average: Average | None, what: str, remedy: str
-) -> Iterator[Contradiction]:
+def _misplaced(problem: Problem | None, average: Average | None, what: str, remedy: str) -> Iterator[Contradiction]:
     for key, section in (("problem", problem), ("average", average)):
         if section is not None:
             yield Contradiction(key, f"to be absent for {what}", f"a {key}", remedy)
@@ -263,7 +261,7 @@ class Composite(Algorithm):
         return self.parts[0].algorithm.hidden
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
-        yield from _stated_outside(problem, average, "a composite", "state it in each part")
+        yield from _misplaced(problem, average, "a composite", "state it in each part")
         for position, part in enumerate(self.parts):
             for misfit in part.algorithm.misfits(part.problem, part.average, part.view or view):
                 yield misfit.under(f"algorithm.parts.{position}")
