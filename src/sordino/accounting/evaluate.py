@@ -303,12 +303,10 @@ def certify(spec: Spec | str | Path, delta: float | None = None) -> Explanation:
     `inapplicable`. Raises: `InputError` where neither the spec nor the caller states delta, or the file is no spec.
 
     >>> import sordino
-    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-    >>> answer = sordino.certify(spec, delta=1e-5)
+    >>> run = sordino.accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
+    >>> answer = sordino.certify(run.spec, delta=1e-5)
     >>> answer.tightest.theorem, round(answer.epsilon, 4)
-    ('posterior.bounded-range', 0.1973)
+    ('mechanism.gaussian', 1.9931)
     """
     return explain(*at_delta(spec, delta))
 

@@ -267,13 +267,10 @@ class Bound:
         citation: where it is proved.
         status: how it relates to the paper.
 
-    >>> import sordino
-    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-    >>> bound = sordino.accounting.tightest(spec, 1e-5)
+    >>> from sordino import accounting
+    >>> bound = accounting.gaussian(noise_multiplier=2.0, relation="add-remove").bound(1e-5)
     >>> bound.theorem, bound.relation.value, bound.view.value
-    ('posterior.bounded-range', 'replace-one', 'one-sample')
+    ('mechanism.gaussian', 'add-remove', 'all-iterates')
     """
 
     guarantee: Guarantee
@@ -314,12 +311,10 @@ class Inapplicable:
         theorem: its id.
         reason: one sentence.
 
-    >>> import sordino
-    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-    >>> sordino.accounting.explain(spec, 1e-5).inapplicable[0].reason
-    'is about noisy-gradient runs, and this is a posterior-sample run'
+    >>> from sordino import accounting
+    >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
+    >>> run.explanation(1e-5).inapplicable[0].reason
+    'is about noisy-gradient runs, and this is a noised-answer run'
     """
 
     theorem: str

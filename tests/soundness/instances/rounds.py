@@ -14,8 +14,9 @@ import numpy as np
 from scipy import stats
 
 from sordino.core.bound import Relation, View
-from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, moves
+from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape
 from sordino.core.spec.chain import OWN_PLACES
+from sordino.core.spec.mechanisms import moves
 from sordino.core.validate import instance_of
 from sordino.models.exact import GaussianMixtureLaw
 from tests.models.exact.laws import component

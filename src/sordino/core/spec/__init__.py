@@ -43,14 +43,12 @@ from sordino.core.spec.mechanisms import Selection as Selection
 from sordino.core.spec.mechanisms import SelectionMethod as SelectionMethod
 from sordino.core.spec.mechanisms import SparseVector as SparseVector
 from sordino.core.spec.mechanisms import SumShape as SumShape
-from sordino.core.spec.mechanisms import moves as moves
 from sordino.core.spec.posterior import BoundedPotential as BoundedPotential
 from sordino.core.spec.posterior import LinearRegression as LinearRegression
 from sordino.core.spec.posterior import MetropolisDraws as MetropolisDraws
 from sordino.core.spec.posterior import OutputPerturbation as OutputPerturbation
 from sordino.core.spec.posterior import PerturbedDraws as PerturbedDraws
 from sordino.core.spec.posterior import PosteriorSample as PosteriorSample
-from sordino.core.spec.posterior import Potential as Potential
 from sordino.core.spec.posterior import ProposeTestSample as ProposeTestSample
 from sordino.core.spec.posterior import RejectionDraws as RejectionDraws
 from sordino.core.spec.posterior import Sampler as Sampler

@@ -390,9 +390,7 @@ def read_spec(path: str | Path) -> Spec:
 
     >>> import pathlib, tempfile
     >>> import sordino
-    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+    >>> spec = sordino.accounting.gaussian(noise_multiplier=2.0, relation="add-remove").spec
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "spec.json"
     >>> _ = path.write_text(spec.to_json())
     >>> sordino.read_spec(path) == spec
