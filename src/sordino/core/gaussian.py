@@ -16,8 +16,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import refuse
 
 # `scipy.special` imports every public name of NumPy, and with them the Fortran compiler's front end and the test tools:
-# a third of the time that `sordino certify` takes to start. Those are put in place as the standard library's lazy
-# modules, which load in full on first use.
+# a third of the time that `sordino certify` takes to start. Those become the standard library's lazy modules.
 for _name in ("f2py", "ma", "testing"):
     _spec = None if f"numpy.{_name}" in sys.modules else find_spec(f"numpy.{_name}")
     if _spec is not None and _spec.loader is not None:
@@ -28,9 +27,8 @@ for _name in ("f2py", "ma", "testing"):
 
 from scipy import special  # noqa: E402
 
-# Upper bounds are rounded up, lower bounds down, in the arithmetic and in the printer. A computed float carries a
-# rounding error of at most half a unit in the last place per operation; stepping to the next float outward after each
-# operation therefore keeps a bound a bound.
+# Upper bounds are rounded up, lower bounds down, in the arithmetic and in the printer. An operation is off by half a
+# unit in the last place at most, so stepping to the next float outward keeps a bound a bound.
 
 UNIT_ROUNDOFF = 2.0**-53
 

@@ -45,8 +45,7 @@ class Guarantee(Tagged, ABC):
     def beta(self, alpha: ArrayLike) -> Array:
         """Trade-off curve, rounded down: least type II error of any test of size alpha between neighbours.
 
-        Both supporting lines hold at every epsilon (Dong, Roth & Su 2022, Proposition 2.4), so any finite set of
-        epsilons gives a valid curve.
+        Both supporting lines hold at every epsilon (Dong, Roth & Su 2022, Proposition 2.4): a few give a valid curve.
         """
         size = np.asarray(alpha, float)[..., None]
         missing = 1.0 - self.deltas(_EPSILON_GRID)

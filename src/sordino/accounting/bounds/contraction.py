@@ -2,8 +2,7 @@
 
 - **Declared curvature**: every record's objective, regulariser included, is m-strongly convex and M-smooth as run; a
   step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
-- **Corrected clipping modulus** ("corrected"): a convex beta-smooth loss, clipped in norm, with quadratic weight decay
-  lambda.
+- **Corrected clipping modulus** ("corrected"): a convex beta-smooth loss, norm-clipped, with quadratic decay lambda.
 
 Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, whose residual
 is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature: Ye & Shokri 2022,

@@ -1,9 +1,8 @@
 """Rényi divergences of one sampled Gaussian step, and of a round of random allocation.
 
 For Poisson batches by the trapezoidal rule with a certified error. The integrand is analytic in a strip around the real
-line, where the rule converges geometrically (Trefethen & Weideman 2014, Theorem 5.1): relative error below
-2 M / (exp(2 pi a / h) - 1), with a the half-width of the strip and M the growth of the integrand on it. The step h is
-chosen to make that e^-60, far below rounding.
+line, where the rule converges geometrically (Trefethen & Weideman 2014, Theorem 5.1): relative error below 2 M / (exp(2
+pi a / h) - 1), a the strip's half-width, M the growth of the integrand on it. The step h makes it e^-60.
 """
 
 import math

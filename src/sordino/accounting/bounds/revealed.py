@@ -31,8 +31,7 @@ from sordino.accounting.bounds.window import RoundedLaw, distance_law, largest_d
 from sordino.core import binomial
 from sordino.core.arrays import Array
 
-# Steps taken one by one before the window, then blocks of this share of the steps that are left, or more where there
-# would be more blocks.
+# Steps taken one by one before the window, then blocks of this share of the steps left, or more where they are many.
 _SINGLE, _GROWTH, _BLOCKS = 24, 0.06, 250
 _DISTANCES, _CELLS, _COUNTS = 240, 4096, 20
 # Probabilities that a block may lose at each end, and what is too rare to be given finer cells.

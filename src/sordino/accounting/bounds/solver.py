@@ -232,10 +232,9 @@ def rounded_root(energies: Array, log_weights: Array) -> Array:
 
 # The cheapest shifts when a step's modulus is the smaller of two lines. Far apart, two steps end at most rho z + 2 eta
 # v apart, because the data part is bounded; near by, at most c z + s_k, because it is smooth, s_k being the move of the
-# one record where the step's batch holds it. Whichever line is used, the larger distance is a valid one, so every
-# assignment of lines to steps is a shift problem, solved exactly by `optimal_shift`. The distance rises and falls once:
-# near lines first, far ones in between, near ones at the end; only the two changes are searched for. All near is
-# composition or better, all far the drift's bound.
+# one record where the step's batch holds it. Either line is valid, so every assignment of lines to steps is a shift
+# problem, solved by `optimal_shift`. The distance rises and falls once: near lines first, far ones in between, near
+# ones at the end; only the two changes are searched for. All near is composition or better, all far the drift's bound.
 
 LONGEST_WINDOW = 10_000  # longer runs are looked at through their last steps, from the largest distance there can be
 _EXHAUSTIVE = 24  # windows of steps tried one by one; beyond, a refined geometric grid

@@ -311,8 +311,7 @@ def pair_from_curve(epsilons: ArrayLike, deltas: ArrayLike) -> ExplicitPair:
         raise InputError("Expected as many deltas as epsilons, at least one.")
     if epsilons[0] != 0.0 or np.any(np.diff(epsilons) <= 0) or np.any((deltas < 0) | (deltas > 1)):
         raise InputError("Expected epsilons to start at 0 and increase, and deltas in [0, 1].")
-    # A curve never rises. The masses are second differences; a little more covers their rounding and underflow, and
-    # keeps the pair above the given curve.
+    # A curve never rises. The masses are second differences; a little more covers their rounding: the pair stays above.
     deltas = np.minimum.accumulate(deltas)
     deltas = np.where(deltas > 0, np.minimum(1.0, deltas * (1 + _ROUNDING) + _UNDERFLOW), 0.0)
     y = np.exp(epsilons)

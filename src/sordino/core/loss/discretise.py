@@ -74,9 +74,8 @@ def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: flo
 def _without_isolated(left: Array, right: Array, fall: float) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Find the points where the polygon may dip, and round isolated bins down.
 
-    At a point next to an empty bin the curve is straight on that side, so the polygon cannot dip there. A bin with
-    empty neighbours on both sides (an atom off the grid) gives all its mass to its left point: a smaller loss, the
-    same probability under P.
+    Next to an empty bin the curve is straight on that side, so the polygon cannot dip there. A bin between two empty
+    ones (an atom off the grid) gives all its mass to its left point: a smaller loss, as likely under P.
     """
     filled = np.concatenate([[False], left + right > 0, [False]])
     free = filled[:-1] & filled[1:]
@@ -168,9 +167,8 @@ def _cut_right_end(
 ) -> list[int]:
     """The rightmost corner holds the negative `mass`: let the polygon reach 0 further left (in place).
 
-    Just left of that corner the polygon is negative, the curve is not. Walking left to the first corner where the
-    polygon is no longer negative, it may be 0 from there on and what it was from the corner before. Returns the
-    corners that changed.
+    Just left of that corner the polygon is negative, the curve is not. Walking left to the first corner where it is not
+    negative, it may be 0 from there on and what it was from the corner before. Returns what changed.
     """
     size = len(masses)
     # Value H of the polygon at the corner k, and the Q-mass right of it in units of exp(-loss_k); both tilted to k.

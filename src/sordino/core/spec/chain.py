@@ -63,8 +63,7 @@ class Scheme(StrEnum):
     MIN_SEPARATION = "min-separation"
 
 
-# Schemes in which every record is placed on its own: one more or less leaves the batches of the others as they are, but
-# for the one record that a full truncated batch leaves out.
+# Schemes that place every record on its own: one more or less moves no other, but for one that a full batch leaves out.
 OWN_PLACES = frozenset(
     {Scheme.FULL, Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION}
 )
