@@ -14,7 +14,7 @@ from sordino.core.spec import column_of
 from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
-    from sordino.ledger import Balance, Entry
+    from sordino.ledger import Balance
 
 LedgerPath = Annotated[Path, Argument(metavar="LEDGER", help="Ledger file.")]
 
@@ -55,8 +55,13 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
     balance, entries = ledger.balance(), ledger.entries()
     shown = ("sequence", "time", "theorem", "epsilon")
     listed = [{name: value for name, value in entry.to_dict().items() if name in shown} for entry in entries]
-    lines = (*_balance_lines(balance), *_entry_lines(entries, balance.budget.delta))
-    answer(as_json, balance.to_dict() | {"entries": listed}, *lines)
+    header = ("entry", "time (UTC)", "theorem", "unit", f"epsilon alone at delta {balance.budget.delta:g}")
+    rows = []
+    for entry in entries:
+        time, unit = entry.time[:16].replace("T", " "), column_of(entry.spec.unit) or "record"
+        rows.append((str(entry.sequence), time, entry.theorem, unit, show_up(entry.epsilon)))
+    table = ["", *text_table(header, rows).split("\n")] if rows else []
+    answer(as_json, balance.to_dict() | {"entries": listed}, *_balance_lines(balance), *table)
 
 
 @command("verify", "Recompute every entry from its spec.", "sordino ledger verify clinic.ledger")
@@ -100,15 +105,6 @@ def _balance_lines(balance: "Balance") -> tuple[str, ...]:
         f"releases that can fail outright ({show_down(balance.failure_left)} left)",
         f"left: {left}" if balance.largest_mu else "left: nothing; no further release fits",
     )
-
-
-def _entry_lines(entries: "tuple[Entry, ...]", delta: float) -> list[str]:
-    header = ("entry", "time (UTC)", "theorem", "unit", f"epsilon alone at delta {delta:g}")
-    rows = []
-    for entry in entries:
-        time, unit = entry.time[:16].replace("T", " "), column_of(entry.spec.unit) or "record"
-        rows.append((str(entry.sequence), time, entry.theorem, unit, show_up(entry.epsilon)))
-    return ["", *text_table(header, rows).split("\n")] if rows else []
 
 
 app = group("Open, show, verify and export the privacy budget of a dataset.", open_budget, show, verify, export)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ReadCells
-from sordino.data.columns.interaction import ProductColumns
 from sordino.data.raw_columns import Column
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
@@ -74,8 +74,7 @@ def unit_groups(schema: Schema, table: Table) -> UnitGroups | None:
 
 def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
     """Encoded features alone, for prediction: the target may be absent and the number of records is free."""
-    # A table without records is no error: under add-remove it is a neighbour of every table with one, so it has to be
-    # answered with noise like any other.
+    # A table without records is answered with noise: under add-remove it is a neighbour of every table with one.
     _refuse_absent([name for feature in schema.features for name in feature.reads], table.names)
     if schema.extra_columns == ExtraColumns.REFUSE:
         refuse_undeclared(undeclared_columns(schema, table))
@@ -103,7 +102,7 @@ def _refuse_absent(
 def cells_of(schema: Schema, declared: DeclaredColumn, table: Table) -> ReadCells:
     """A declared column, or the columns of a product together, as its kind reads it."""
     columns = {name: _column(table, name, "the declared column") for name in declared.reads}
-    column = columns[declared.name] if declared.kind.reads is None else ProductColumns(columns)
+    column: Any = columns[declared.name] if declared.kind.reads is None else columns
     return declared.kind.read(declared.name, column, schema.missing_tokens)
 
 
@@ -158,10 +157,7 @@ def number_of(schema: Schema, source: object) -> int:
 def check_parts(
     schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None, apart: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The columns to read: all declared ones but those that are given `apart`, or those in `only`; reads no row.
-
-    Parts that lack one, have one that nobody declared, or disagree about a column's kind are refused.
-    """
+    """The columns to read, all declared ones but those `apart` or those in `only`; refuses unfit parts, reads no row."""
     if not parts:
         raise InputError("The table has no parts. Check the path.")
     declared = schema.named_columns()

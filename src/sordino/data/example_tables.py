@@ -85,8 +85,7 @@ def softmax(
 
 def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
     """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9."""
-    # With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every
-    # m.
+    # Chernoff's bound at m + 10 sqrt(m) + 30 is below 1e-9 for every m, so for the largest mean m = exp(cap * signal).
     number("cap * signal", cap * signal, Interval(0.0, 10.0, low_open=True), "choose a smaller cap or signal")
     rows, theta = _design(rng, records, dim, cap, signal)
     largest_mean = math.exp(cap * signal)

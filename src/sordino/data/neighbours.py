@@ -48,13 +48,7 @@ class NeighbourPair:
 
 
 def neighbours(data: Dataset, relation: Relation, position: int, record: EncodedRecord | None) -> NeighbourPair:
-    """Build a neighbour of `data`.
-
-    | relation | record given | record None |
-    | --- | --- | --- |
-    | replace-one | record `position` becomes `record` | `InputError` |
-    | add-remove | `record` is inserted before `position`, or appended at `len(data)` | record `position` is removed |
-    """
+    """A neighbour of `data`: its record at `position` is replaced; or one is inserted there, or removed for None."""
     adds = instance_of("relation", relation, Relation) is Relation.ADD_REMOVE and record is not None
     if relation is Relation.REPLACE_ONE and record is None:
         raise InputError("Under replace-one a record must take the place of the old one. Give it.")
@@ -81,8 +75,7 @@ def neighbours(data: Dataset, relation: Relation, position: int, record: Encoded
 def worst_records(schema: Schema) -> tuple[EncodedRecord, ...]:
     """Records at the edge of the public domain, where audits start: four corner rows with the most distant targets."""
     # The first two records share the longest corner of the declared bounds, clipped to the cap, and have opposite
-    # targets: the pair that attains the gradient sensitivity of residual losses. Every record is the encoding of raw
-    # values that the schema admits.
+    # targets: the pair that attains the gradient sensitivity of residual losses.
     target = schema.declared_target()
     patterns = (lambda _: 0, lambda _: 1, lambda index: index % 2, lambda index: (index + 1) % 2)
     sides = tuple(pattern for pattern in patterns for _ in range(2))

@@ -136,29 +136,26 @@ class Column(ABC):
     def take(self, rows: Indices | slice) -> Self:
         """The chosen rows, in the order given; those of a slice without a copy of them."""
 
-    def joined(self, others: Sequence[object]) -> "Column":
+    @abstractmethod
+    def joined(self, others: Sequence[Any]) -> "Column":
         """The same column with the rows of others behind it."""
-        raise Unreadable(self.holds)
 
+    @abstractmethod
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
         """The values as a fresh array, NaN where they are missing, no number, or text that is one of the tokens."""
-        raise Unreadable(self.holds)
 
+    @abstractmethod
     def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
         """The code of each value's word; `MISSING` where there is none, `UNSEEN` where a cell says nothing."""
-        raise Unreadable(self.holds)
 
+    @abstractmethod
     def days(self, spelling: str, tokens: Sequence[str]) -> NDArray[np.int64]:
         """Days since 1970, `NO_DAY` where there is none; `spelling` is how text writes a date."""
-        raise Unreadable(self.holds)
 
 
 @dataclass(frozen=True, eq=False)
 class StoredColumn(Column):
-    """A column with a type: one Arrow array, made by `stored`. A null is missing, and so is NaN.
-
-    Types that no kind reads, such as times, bytes and lists, are harmless until a schema names them.
-    """
+    """A column with a type, which is harmless until a schema names it: an Arrow array, made by `stored`."""
 
     values: Any
     decimal: str = "."

@@ -88,16 +88,13 @@ SYMMETRIC, UNIT, UNSCALED = Scaling
 
 @dataclass(frozen=True)
 class RowNorm(Section):
-    """A cap on |x|; `includes_intercept` says whether the intercept's 1 counts towards it.
-
-    With the intercept included the other features are clipped to sqrt(cap^2 - 1), so the intercept stays 1.
-    """
+    """A cap on |x|; `includes_intercept` says whether the intercept's 1 counts towards it."""
 
     cap: Annotated[float, Number(Interval(1e-9, 1e15)), "cap on the length of a row"]
     includes_intercept: Annotated[bool, Flag(), "whether the intercept's 1 counts towards it"]
 
     def feature_cap(self, intercept: bool) -> float:
-        """The cap on the features without the intercept, rounded down; a cap that includes a 1 is above it."""
+        """The cap on the features without the intercept, sqrt(cap^2 - 1) rounded down where it includes the 1."""
         if not (intercept and self.includes_intercept):
             return self.cap
         return down(math.sqrt(down(down(self.cap * self.cap) - 1.0)), 2)

@@ -26,10 +26,7 @@ LEVELS = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class SchemaFinding:
-    """One remark: an error stops a run, a warning deserves a decision, a note is for information.
-
-    `reads_private_data` says whether the remark was learned from private rows; such a finding is NON-PRIVATE.
-    """
+    """An error, which stops a run, a warning or a note; NON-PRIVATE where it was learned from private rows."""
 
     level: str
     message: str

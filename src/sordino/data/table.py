@@ -19,9 +19,8 @@ from sordino.data.words import shown_names
 
 def native_file(path: Path) -> Any:
     """A file for Arrow's readers that its threads can read without Python."""
-    # Arrow reads ahead on threads of its own, which may still run when a file was refused and the interpreter ends. A
-    # thread that then calls into Python, as it does for the file objects of Python, aborts the process. It is not
-    # closed here: the last thread that reads it does.
+    # Arrow reads ahead on threads that may still run when the interpreter ends. One that then calls into Python, as for
+    # Python's own file objects, aborts the process. It is not closed here: the last thread that reads it does.
     return arrow().OSFile(os.fsencode(path), "r")
 
 
@@ -100,10 +99,7 @@ def as_days(column: Column, name: str, spelling: str, tokens: Sequence[str]) -> 
 
 
 def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[str]) -> NDArray[np.int64]:
-    """The position of each value in `words`; `MISSING` and `UNSEEN` for the rest.
-
-    Numbers are compared in their shortest spelling (3 and 3.0 are "3"), booleans as "true" and "false".
-    """
+    """The position of each value in `words`, as `cell_word` spells it; `MISSING` and `UNSEEN` for the rest."""
     digits = ((word, word.lstrip("-")) for word in words)
     large = next((word for word, text in digits if text.isdecimal() and float(text) >= EXACT), None)
     if large is not None and not column.tells_keys_apart:

@@ -1,11 +1,9 @@
 """The unit of privacy, whose records belong together and which are used; and survey weights, how much each counts.
 
-A unit is all records that share a value of a declared column, text or an integer; its values are never quoted. A unit
-with more than `most_records` records keeps the first ones in the order of the table, which its own records alone
-decide; a refusal would reveal a person with many records. Records without a key are one unit together.
-
-A weight is cut to its declared bounds and divided by the upper one, so that a record counts at most as much as one does
-without weights. What weights cost is signal: records add up to `records * mean / high`, and noise stays.
+A unit is all records that share a value of a declared column, text or an integer, which is never quoted; records
+without one are a unit together. Of more than `most_records` the first are kept, which the unit's own records decide; a
+refusal would reveal them. A weight is cut to its declared bounds and divided by the upper one, so that a record counts
+at most as much as one without weights. Noise stays, and records add up to `records * mean / high`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,10 +59,7 @@ class DeclaredUnit(Section):
 
 
 class UnitGroups(NamedTuple):
-    """The unit of each record that is used, numbered from 0, and the places of these records in the table.
-
-    The most records of a unit, how many units are cut and how many records miss a value are NON-PRIVATE.
-    """
+    """The unit of each record that is used, numbered from 0, and its place in the table; the counts are NON-PRIVATE."""
 
     units: NDArray[np.intp]
     kept: Indices

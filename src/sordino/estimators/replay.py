@@ -115,10 +115,7 @@ class _Unplannable(InputError):
 
 
 def unplanned(release: StoredRelease) -> str | None:
-    """Why this version would not plan the run of a release; nothing where it would, and None where it cannot say.
-
-    A folder does not hold all that a choice, or a fit of a custom model, is planned from.
-    """
+    """Why this version would not plan the run of a release; nothing where it would, None where a part is lacking."""
     if isinstance(release.spec.algorithm, RepeatAndSelect):
         return None
     try:

@@ -1,12 +1,9 @@
 """Checks and comparisons of releases on rows: calibration and residuals of one, losses of several.
 
-Each band of predictions reports how many rows it has and by how much their targets are off on average. Predictions are
-functions of a row and the release, and bands have public edges, so one record moves one band: a noised sum whose
-sensitivity is derived in `mechanisms.statistics.scored_sums`.
-
-For m models compared, a record adds m losses and m - 1 squares of differences from the first model's loss, all in
-[0, 1]: one noised sum of 2 m - 1 numbers. The variance of differences is taken at the upper end of what the noised
-squares leave open, so their interval errs towards too wide.
+Predictions are functions of a row and the release, and their bands have public edges, so one record moves one band: a
+noised sum whose sensitivity is derived in `mechanisms.statistics.scored_sums`. For m models compared, a record adds m
+losses and m - 1 squares of differences from the first model's loss, all in [0, 1]: one noised sum of 2 m - 1 numbers.
+The variance of differences is taken at the upper end of what these squares leave open: intervals err towards too wide.
 """
 
 import math
@@ -199,17 +196,13 @@ def _bands(edges: Array, sums: Array, deviation: float, level: float, unit: floa
         if count > max(2.0 * reach, 0.5):
             off = float(np.clip(total / count, -1.0, 1.0)) * unit
             if deviation > 0.0:
-                ends = _fieller(total, count, reach)
+                # All m with |total - m count| <= reach sqrt(1 + m^2): both noises are independent.
+                square = count * count - reach * reach
+                root = reach * np.sqrt(max(total * total + square, 0.0))
+                ends = ((total * count - root) / square, (total * count + root) / square)
                 low, high = (float(np.clip(end, -1.0, 1.0)) * unit for end in ends)
         found.append(Band(float(edges[place]), float(edges[place + 1]), max(count, 0.0), off, low, high))
     return tuple(found)
-
-
-def _fieller(total: float, count: float, reach: float) -> tuple[float, float]:
-    """All m with |total - m count| <= reach sqrt(1 + m^2), for count above reach: both noises are independent."""
-    square = count * count - reach * reach
-    root = reach * np.sqrt(max(total * total + square, 0.0))
-    return (total * count - root) / square, (total * count + root) / square
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """The plan of a look: what noise every question gets, what is certified for it, and its answers.
 
-A question with the share w of the budget gets noise of standard deviation B / (mu sqrt w), where B is how far one unit
-moves its sums and mu is what epsilon and delta afford. Sums are stacked, each over its noise, so one unit moves the
-stack by at most sqrt(sum of B^2 / noise^2) = mu: one Gaussian mechanism. A question for bounds spends half of its share
-on a second round, whose bins depend on what the first one released; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2
-however the later one is chosen in view of the earlier.
+A question with the share w of the budget gets noise of standard deviation B / (mu sqrt w), where a unit moves its sums
+by B and epsilon and delta afford mu. So one unit moves the stack of all sums, each over its noise, by at most
+sqrt(sum of B^2 / noise^2) = mu: one Gaussian mechanism. Bounds spend half of their share on a second round, whose bins
+depend on the first; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2 however the later one is chosen.
 """
 
 import math

@@ -1,11 +1,9 @@
 """How well a released model does on private rows: what a record loses, and one charge for a sum of it.
 
-Predictions are those at the posterior's mean coefficients. A loss lies in [0, 1] whatever a record holds and is a
-function of the record, the release and declared numbers: -ln of the probability of a class over ln 20, or the distance
-of a number from its mean over a quarter of its declared range, both cut at 1.
-
-What a record adds depends on that record alone, to the last digit: scores are sums of whole numbers, exponentials and
-logarithms are looked up, and what is left are single floats, which round alike wherever they are computed.
+A loss lies in [0, 1] whatever a record holds and is a function of the record, the posterior's mean coefficients and
+declared numbers: -ln of the probability of a class over ln 20, or the distance of a number from its mean over a quarter
+of its declared range, both cut at 1. It depends on that record alone to the last digit: scores are sums of whole
+numbers, exponentials and logarithms are looked up, and single floats round alike wherever they are computed.
 """
 
 import math

@@ -1,12 +1,9 @@
 """A certified choice among models: fit and score a candidate drawn at random, again and again, and tell only the best.
 
-A trial draws one of the candidates, fits it, and adds up what it loses on the same rows, with noise of its own. How
-many trials there are is geometric and stays secret; only the one with the least noised loss is released. That it costs
-little more than one trial is `selection.repeated` (Papernot & Steinke 2022), which needs a random and secret number.
-
-One description covers all trials. Every sum of a trial is a Gaussian mechanism, chosen in view of earlier ones, and
-those of the fit and the score add up to at most the same mu whichever candidate was drawn; which one is drawn looks at
-no row. So a trial is one Gaussian mechanism of parameter mu, and that is what the spec says.
+Only the trial with the least noised loss is released. That it costs little more than one trial is `selection.repeated`
+(Papernot & Steinke 2022), which needs a random and secret number of trials; here it is geometric. Every sum of a trial
+is a Gaussian mechanism, chosen in view of earlier ones, and those of the fit and the score add up to at most the same
+mu whichever candidate was drawn, which looks at no row: a trial is one Gaussian mechanism of mu, as the spec says.
 """
 
 import math

@@ -1,9 +1,9 @@
 """What a reader takes from weighted draws of coefficients: tables, contrasts and joint tests.
 
 An estimate is the posterior's mean, its standard error the posterior's standard deviation, an interval the central
-share of the draws. The p-value is twice the share of the draws on the other side of 0; tails too thin for the draws to
-tell are those of z, the estimate over its standard error. The prior pulls both towards no effect: with V the posterior
-covariance and L the precision of the data, the estimate varies by V L V, which is at most V.
+share of the draws. The p-value is twice the share of draws on the other side of 0, or that of z where these are few.
+The prior pulls both towards no effect: with V the posterior covariance and L the precision of the data, the estimate
+varies by V L V, which is at most V.
 """
 
 import math
@@ -31,10 +31,9 @@ _SEEN_IN_TAIL = 5.0
 class Coefficients:
     """Weighted draws of coefficients in the table's units: `draws` has shape (draws, coefficients).
 
-    `parts` are what the covariance is made of: sampling, privacy and prior, each a matrix whose sum is known up to a
-    factor, shape (3, coefficients, coefficients); or shares of single variances, shape (3, coefficients), from which
-    those of sums of coefficients do not follow. `ratio` is what exp(coefficient) is called, such as "odds ratio", and
-    `steps` has, by coefficient, a round number of its column's units that a figure shows the effect of; 1 if not there.
+    `parts` of the covariance are sampling, privacy and prior: matrices known up to a factor, shape (3, coefficients,
+    coefficients), or shares of single variances, shape (3, coefficients). `ratio` is what exp(coefficient) is called,
+    and `steps` has, by coefficient, a round number of units that a figure shows the effect of; 1 if not there.
     """
 
     names: tuple[str, ...]

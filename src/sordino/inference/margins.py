@@ -299,10 +299,7 @@ def _written(value: object) -> str:
 
 
 def named_draws(release: StoredRelease, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
-    """Draws of the coefficients in the units of the table, by name; equally probable, so that each counts as one.
-
-    A seed repeats them; they are post-processing, so it costs no privacy.
-    """
+    """Draws of the coefficients in the units of the table, by name, all equally probable; post-processing, so free."""
     names, table = _drawn(Predictor(release), draws, seed)
     return {name: table[:, place] for place, name in enumerate(names)}
 

@@ -155,10 +155,7 @@ def entry_names(sites: Any, most: int) -> list[str]:
 
 
 def parameters_of(release: StoredRelease, level: float = LEVEL) -> Summary:
-    """The released parameters of a chain, a custom model or a network, one line each; arrays of a large one.
-
-    Intervals are those of a custom model's posterior, and are left out where they were seen not to hold.
-    """
+    """The released parameters of a chain, a custom model or a network, one line each; arrays of a large one."""
     tail = 0.5 * (1.0 - number("level", level, OPEN_UNIT))
     names, table, remarks = _parameters(release)
     measured = release_coverage(release, COEFFICIENTS, level)

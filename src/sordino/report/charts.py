@@ -193,16 +193,6 @@ def horizontal_axis(frame: DrawingArea, x: Axis, title: str, *, grid: bool = Tru
     return marks
 
 
-def vertical_axis(frame: DrawingArea, y: Axis) -> list[Markup]:
-    """Grid lines and labels at the left."""
-    marks = []
-    for tick in y.ticks():
-        at = y.at(tick)
-        marks.append(path(f"M{frame.left:g} {at:.1f}H{frame.across[1]:g}", "grid"))
-        marks.append(text(frame.left - 7, at + 4, label(tick), "tick", "end"))
-    return marks
-
-
 @dataclass(frozen=True)
 class Series:
     """A named line; its role decides how it looks. What cannot be drawn on the axes leaves a gap."""
@@ -295,7 +285,11 @@ def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Mark
     x = Axis.over([a for a, _ in shown], *frame.across, logarithmic=chart.log_x, whole=chart.whole_x)
     heights = [b for _, b in shown] + ([] if chart.log_y else [0.0])
     y = Axis.over(heights, *frame.up, logarithmic=chart.log_y)
-    parts = [*vertical_axis(frame, y), *horizontal_axis(frame, x, chart.x_title), *_area(chart, x, y)]
+    parts = []
+    for tick in y.ticks():
+        parts.append(path(f"M{frame.left:g} {y.at(tick):.1f}H{frame.across[1]:g}", "grid"))
+        parts.append(text(frame.left - 7, y.at(tick) + 4, label(tick), "tick", "end"))
+    parts += [*horizontal_axis(frame, x, chart.x_title), *_area(chart, x, y)]
     # The two sides of the sandwich last, on top of everything else.
     order = sorted(range(len(chart.series)), key=lambda place: _DEPTH.get(chart.series[place].role, 1))
     parts += [_line(chart, chart.series[place], classes[place], x, y) for place in order]

@@ -299,10 +299,7 @@ class Odds:
 
 @dataclass(frozen=True)
 class WorkedOdds:
-    """The largest factor on the odds, suspicions before and after, and how the best attack does.
-
-    `guesses` is the share of right answers, `detected` that of people found where `FALSE_ALARMS` of the others are.
-    """
+    """The largest factor on the odds, suspicions before and after, and the best shares of right guesses and finds."""
 
     factor: str
     rows: tuple[Odds, ...]
@@ -313,12 +310,11 @@ class WorkedOdds:
 def worked_odds(guarantee: Guarantee, epsilon: float, delta: float) -> WorkedOdds:
     """What an attacker who knows every other record can gain, in odds; every number rounded up.
 
-    For an outcome that happens with probability q or more under the other table, (epsilon, delta) gives
-    P(outcome) <= exp(epsilon) Q(outcome) + delta, so the odds grow by exp(epsilon) + delta / q at most. A coin that
-    decides between the tables is guessed with probability (1 + delta(0)) / 2 at most, and, by the two errors of
-    Kairouz, Oh & Viswanath 2017, Theorem 2.1, with 1 - (1 - delta) / (1 + exp(epsilon)) at most. A test with
-    false-positive rate a has a true-positive rate of at most exp(e) a + delta(e), for every e: the least of some e
-    counts.
+    For an outcome of probability q or more under the other table, P(outcome) <= exp(epsilon) Q(outcome) + delta, so the
+    odds grow by exp(epsilon) + delta / q at most. A coin that decides between the tables is guessed with probability
+    (1 + delta(0)) / 2 at most, and, by the two errors of Kairouz, Oh & Viswanath 2017, Theorem 2.1, with
+    1 - (1 - delta) / (1 + exp(epsilon)) at most. A test with false-positive rate a has a true-positive rate of at most
+    exp(e) a + delta(e), for every e: the least of some e counts.
     """
     factor = up(_exponential(epsilon) + delta / RARE, 4)
     rows = tuple(Odds(words, f"{100 * prior:g} %", _percent(_after(prior, factor))) for prior, words in _SUSPICIONS)

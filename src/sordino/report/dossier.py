@@ -233,16 +233,12 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
     if replayed is not None and replayed.verdict.kind is VerdictKind.VIOLATED:
         raise InputError(f"A replay contradicts the certificate: {replayed.verdict.evidence[:300]} Hand nothing over.")
     begin("checking ledger and signature")
-    signer = verify_folder(folder).signer if is_signed(folder) else ""
-    return DossierChecks(lower, replayed, reason, _recomputed(subject, ledger), signer)
-
-
-def _recomputed(subject: Subject, ledger: Ledger | None) -> str:
-    if ledger is None or subject.entry is None:
-        return ""
-    verification = ledger.verify()
-    if not verification.sound:
-        remedy = "run `sordino ledger verify`, and hand nothing over"
-        raise InputError(f"An entry of this ledger is not charged in full; {remedy}.")
-    found = next(one for one in verification.findings if one.sequence == subject.entry)
-    return f"{found.verdict}: {found.reason}"
+    signer, entry = verify_folder(folder).signer if is_signed(folder) else "", ""
+    if ledger is not None and subject.entry is not None:
+        verification = ledger.verify()
+        if not verification.sound:
+            remedy = "run `sordino ledger verify`, and hand nothing over"
+            raise InputError(f"An entry of this ledger is not charged in full; {remedy}.")
+        found = next(one for one in verification.findings if one.sequence == subject.entry)
+        entry = f"{found.verdict}: {found.reason}"
+    return DossierChecks(lower, replayed, reason, entry, signer)

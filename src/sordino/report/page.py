@@ -66,10 +66,7 @@ _AS_ARRAYS = (
 
 
 def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, non_private: bool = False) -> str:
-    """The page of releases that may be published, on which audits that read private rows are named and not shown.
-
-    `non_private` makes the watermarked page: releases and audits that must not be published, with the reasons.
-    """
+    """The page of releases that may be published, or the watermarked one of what must not, with the reasons."""
     articles, cited = [], dict[str, str]()
     for number, subject in enumerate(subjects, 1):
         begin(subject.name)

@@ -109,6 +109,8 @@ class ColumnKind(fields.Section, ABC):
     """Largest magnitude of an encoded target; None where codes are labels, not magnitudes."""
     width: float | None = None
     """Largest distance of two encoded targets; None where codes are labels, not magnitudes."""
+    block_norm: float = 1.0
+    """An upper bound on the Euclidean norm of an encoded block, also after a cast to float32."""
     missing: MissingRule
 
     @property
@@ -121,11 +123,6 @@ class ColumnKind(fields.Section, ABC):
 
     def feature_names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name} is missing") if self.missing.adds_indicator else (name,)
-
-    @property
-    def block_norm(self) -> float:
-        """An upper bound on the Euclidean norm of an encoded block, also after a cast to float32."""
-        return 1.0
 
     @property
     def classes(self) -> int | None:

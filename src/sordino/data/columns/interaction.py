@@ -1,15 +1,14 @@
 """Products of declared columns as one number, with bounds that follow from those of their parts.
 
-In a product a number counts from the middle of its bounds, and a word is 1 where the cell holds it and 0 elsewhere. So
-a product of numbers of half widths h and h' lies within h h' of 0, one of a number and a word within h, one of words
-between 0 and 1; a coefficient beside it is per unit of the numbers, and the coefficients of the parts alone hold at the
-middle of the bounds. A missing cell makes the product 0, whatever its own column declares for it.
+In a product a number counts from the middle of its bounds, where the coefficients of the parts alone hold, and a word
+is 1 where the cell holds it and 0 elsewhere. So a product of numbers of half widths h and h' lies within h h' of 0, one
+of a number and a word within h, one of words between 0 and 1. A missing cell makes it 0, whatever its column declares.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 from sordino.core.spec.fields import Contradiction, Nested, Section, Several
 from sordino.core.spec.fields import Schema as JsonSchema
 from sordino.core.validate import InputError
-from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, RawValue, column_kind
+from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, column_kind
 from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Measurement
-from sordino.data.raw_columns import Column, Indices
+from sordino.data.raw_columns import Column
 from sordino.data.table import as_codes
 from sordino.data.words import TextLine
 
@@ -70,25 +69,13 @@ class Factor(Section):
         return (codes == self.kind.words.index(str(self.word))).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class ProductColumns(Column):
-    """The columns of a product, by name."""
-
-    columns: dict[str, Column]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def take(self, rows: Indices | slice) -> Self:
-        return type(self)({name: column.take(rows) for name, column in self.columns.items()})
-
-
 @column_kind("interaction")
 @dataclass(frozen=True)
 class Interaction(Measurement):
     """A product of two or three declared columns, for features only."""
 
     missing: ClassVar[MissingRule] = REFUSE  # type: ignore[misc]
+    can_refuse: ClassVar[tuple[str, ...]] = ()  # type: ignore[misc]
 
     of: Annotated[tuple[Factor, ...], Several(Nested(Factor), _PARTS), "the columns that are multiplied"]
 
@@ -98,10 +85,6 @@ class Interaction(Measurement):
             yield Contradiction("of", "to name two or three different columns", names)
         elif not 1e-12 < self.high < 1e15:
             yield Contradiction("of", "to have a product of a sensible size", self.high, "change a unit of measurement")
-
-    @property
-    def can_refuse(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -115,13 +98,7 @@ class Interaction(Measurement):
     def low(self) -> float:  # type: ignore[override]
         return -self.high if any(isinstance(part.kind, Measurement) for part in self.of) else 0.0
 
-    def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
-        if not isinstance(column, ProductColumns):
+    def measured(self, name: str, column: object, tokens: Sequence[str]) -> NDArray[np.float64]:
+        if not isinstance(column, Mapping):  # of the columns that are multiplied, by name
             raise InputError(f"The columns of the product {name!r} are encoded together. Encode the table.")
-        values = np.ones(len(column))
-        for part in self.of:
-            values *= part.factor(column.columns[part.column], tokens)
-        return values
-
-    def target_extremes(self) -> tuple[RawValue, RawValue]:
-        return self.high, self.low
+        return np.prod([part.factor(column[part.column], tokens) for part in self.of], axis=0)

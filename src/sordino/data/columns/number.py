@@ -44,6 +44,10 @@ class Measurement(ColumnKind):
     low: float
     high: float
     scaling: str = SYMMETRIC
+    out_of_range: str = OutOfRange.CLIP
+    domain: str = "numbers"
+    one_more: str = ""
+    """What one more of it is, where that is not one in the unit of the bounds."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -55,7 +59,7 @@ class Measurement(ColumnKind):
         return Scaling(self.scaling).affine(self.low, self.high)
 
     @property
-    def block_norm(self) -> float:
+    def block_norm(self) -> float:  # type: ignore[override]
         return max(self.bound, 1.0) if self.missing.adds_indicator else self.bound
 
     @property
@@ -69,24 +73,12 @@ class Measurement(ColumnKind):
         return add_up(float32_up(high), float32_up(-low))
 
     @property
-    def one_more(self) -> str:
-        """What one more of it is, where that is not one in the unit of the bounds."""
-        return ""
-
-    @property
     def fill(self) -> float | None:
         return None if self.missing.value is None else float(self.missing.value)
-
-    @property
-    def domain(self) -> str:
-        return "numbers"
 
     @abstractmethod
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         """The values as numbers in the unit of the bounds, in a fresh array, NaN where a cell holds none."""
-
-    def _check_range(self, name: str, outside: int) -> None:
-        """Stop where values outside are refused."""
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         values = self.measured(name, column, tokens)
@@ -95,9 +87,10 @@ class Measurement(ColumnKind):
         missing = np.isnan(values)
         self.missing.check(name, missing, self.domain, self._hint(column))
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
-        if clipped:
-            self._check_range(name, clipped)
-            np.clip(values, self.low, self.high, out=values)
+        if clipped and self.out_of_range == OutOfRange.REFUSE:
+            remedy, allowed = "correct them, or declare out_of_range as 'clip'", f"in [{self.low:g}, {self.high:g}]"
+            raise refuse(f"the values of column {name!r}", allowed, f"{clipped} outside", remedy)
+        np.clip(values, self.low, self.high, out=values)
         if self.fill is not None:
             values[missing] = self.fill
         return ReadCells(self.scaled(values), missing, clipped)
@@ -163,18 +156,13 @@ class Number(Measurement):
         comma = getattr(column, "decimal", ".") == ","
         return " Its decimal mark is declared a comma." if comma else " If its decimal mark is a comma, declare that."
 
-    def _check_range(self, name: str, outside: int) -> None:
-        if self.out_of_range == OutOfRange.REFUSE:
-            remedy = "correct them, or declare out_of_range as 'clip'"
-            allowed = f"in [{self.low:g}, {self.high:g}]"
-            raise refuse(f"the values of column {name!r}", allowed, f"{outside} outside", remedy)
-
 
 @column_kind("ordered")
 @dataclass(frozen=True)
 class Ordered(Measurement):
     """A word from a list in an order, as even steps from -1 to 1, for features; any other word counts as missing."""
 
+    low: ClassVar[float] = 0.0  # type: ignore[misc]
     values: Annotated[tuple[str, ...], WordList(least=2), "the words, the lowest first"]
     missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
 
@@ -183,15 +171,11 @@ class Ordered(Measurement):
             yield Contradiction("missing.value", "to be one of the declared values", self.missing.value)
 
     @property
-    def low(self) -> float:  # type: ignore[override]
-        return 0.0
-
-    @property
     def high(self) -> float:  # type: ignore[override]
         return float(len(self.values) - 1)
 
     @property
-    def one_more(self) -> str:
+    def one_more(self) -> str:  # type: ignore[override]
         return f"a step from {self.values[0]} to {self.values[-1]}"
 
     @property
@@ -203,7 +187,7 @@ class Ordered(Measurement):
         return self.values
 
     @property
-    def domain(self) -> str:
+    def domain(self) -> str:  # type: ignore[override]
         return f"one of {shown_names(self.values)}"
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
@@ -277,7 +261,7 @@ class Date(Measurement):
         return _ENDS[DatePart(self.part)][1] if self.part in _ENDS else self._number(self.last)
 
     @property
-    def one_more(self) -> str:
+    def one_more(self) -> str:  # type: ignore[override]
         return _ONE_MORE[DatePart(self.part)]
 
     @property
@@ -285,7 +269,7 @@ class Date(Measurement):
         return None if self.missing.value is None else self._number(str(self.missing.value))
 
     @property
-    def domain(self) -> str:
+    def domain(self) -> str:  # type: ignore[override]
         return f"dates as {self.format}"
 
     def _number(self, day: str) -> float:

@@ -120,10 +120,7 @@ def parts_of(source: object) -> list[TablePart]:
 
 
 def read_table(source: object, only: Collection[str] | None = None) -> Table:
-    """Read a table from a file, a folder or a database, any data frame or Arrow table, or named arrays.
-
-    `only` names the columns that are wanted, and no other is kept in memory. Names that the table lacks are left out.
-    """
+    """Read a table from a file, a folder, a database, a frame or named arrays; of its columns only those in `only`."""
     parts = parts_of(source)
     names = parts[0].names()
     kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
