@@ -157,7 +157,7 @@ def number_of(schema: Schema, source: object) -> int:
 def check_parts(
     schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None, apart: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The columns to read, all declared ones but those `apart` or those in `only`; refuses unfit parts, reads no row."""
+    """The columns to read, all declared ones but those `apart` or those in `only`; reads no row."""
     if not parts:
         raise InputError("The table has no parts. Check the path.")
     declared = schema.named_columns()
