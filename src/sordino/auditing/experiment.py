@@ -82,7 +82,7 @@ class FitInBlocks(ABC):
     spec: Spec
     model: Model
 
-    def __call__(self, data: Any, seeds: Seeds, /) -> Releases:
+    def __call__(self, data: Dataset, seeds: Seeds, /) -> Releases:
         return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
 
     def blocks(self, seeds: Seeds) -> list[Seeds]:
@@ -94,7 +94,7 @@ class FitInBlocks(ABC):
         """How many models run together."""
 
     @abstractmethod
-    def _block(self, data: Any, seeds: Seeds) -> Releases:
+    def _block(self, data: Dataset, seeds: Seeds) -> Releases:
         """The releases of models that run together."""
 
 
@@ -136,8 +136,12 @@ def blocks_of(fit_many: FitMany, seeds: Seeds) -> list[Seeds]:
     return fit_many.blocks(seeds) if isinstance(fit_many, FitInBlocks) else [seeds]
 
 
-def fit_here(fit_many: FitMany, datasets: Sequence[Any], seeds: Sequence[Seeds]) -> list[Releases]:
-    """Fit one dataset's models after the other's, in this process."""
+def fitted_sides(fit_many: FitMany, first: Any, second: Any, each_side: int, options: AuditOptions) -> list[Releases]:
+    """So many models of each dataset, with seeds of 64 random bits each."""
+    drawn = np.random.SeedSequence(options.seed).generate_state(2 * each_side, np.uint64).astype(np.uint64)
+    datasets, seeds = (first, second), (drawn[:each_side], drawn[each_side:])
+    if options.fit_sides is not None:
+        return options.fit_sides(fit_many, datasets, seeds)
     return [fitted(fit_many, data, own) for data, own in zip(datasets, seeds, strict=True)]
 
 
@@ -181,12 +185,6 @@ class Parts:
     def each_side(self) -> int:
         """Models of one dataset."""
         return self.learn + self.choose + self.count
-
-
-def drawn_seeds(options: AuditOptions, each_side: int) -> tuple[Seeds, Seeds]:
-    """Seeds of the models of the two datasets, 64 random bits each."""
-    seeds = np.random.SeedSequence(options.seed).generate_state(2 * each_side, np.uint64).astype(np.uint64)
-    return seeds[:each_side], seeds[each_side:]
 
 
 def seed_of_run(seeds: Seeds) -> int:
@@ -243,8 +241,7 @@ def audit_by_attack(
     if not scores:
         raise refuse("scores", "to hold at least one score", scores)
     parts = Parts.of(options.models)
-    seeds = drawn_seeds(options, parts.each_side)
-    sides = (options.fit_sides or fit_here)(fit_many, (first, second), seeds)
+    sides = fitted_sides(fit_many, first, second, parts.each_side, options)
     seen, unseen = [side[: -parts.count] for side in sides], [side[-parts.count :] for side in sides]
     rule, threshold = _chosen(scores, seen[0], seen[1], parts.learn, options)
     false_positives, false_negatives = count_errors(rule(unseen[0]), rule(unseen[1]), threshold)
@@ -293,8 +290,7 @@ def audit_by_fixed_score(
 ) -> LowerBound:
     """Lower bound from a score fixed before any model was seen, with limits that hold for all thresholds at once."""
     each_side = options.models // 2
-    seeds = drawn_seeds(options, each_side)
-    scores = [score(side) for side in (options.fit_sides or fit_here)(fit_many, (first, second), seeds)]
+    scores = [score(side) for side in fitted_sides(fit_many, first, second, each_side, options)]
     tests = band_tests(scores[0], scores[1], options.confidence)
     best = max(tests, key=lambda test: test.point.epsilon(options.delta))
     most = band_cap(each_side, each_side, options.delta, options.confidence)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -236,8 +237,6 @@ def fit_table(
             "leave the engine out."
         )
     lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
-    try:
+    with closing(lies.engine):
         elsewhere = replace(given, in_parts=lies, number=partial(lies.number, given.declaration.schema))
         return finished(elsewhere, method=METHOD).release
-    finally:
-        lies.engine.close()

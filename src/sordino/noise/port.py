@@ -13,7 +13,7 @@ Compiled chains, rounds and networks add whole-number noise to whole-number sums
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
-from sordino.noise.gaussian import ExactGaussians, whole_laplace
+from sordino.noise.gaussian import EnclosedLaw, ExactGaussians, whole_laplace
 from sordino.noise.integer_sums import Contributions, Sums
 from sordino.noise.randomness import ADDED, Law, NoisedCall, NoisePort, Purpose, Randomness
 from sordino.noise.rounded_gaussian import rounded_gaussians
@@ -49,7 +49,7 @@ class Grid:
     def spacing(self) -> float:
         return math.ldexp(1.0, self.exponent)
 
-    def round(self, values: Any) -> NDArray[np.float64]:
+    def round(self, values: ArrayLike) -> NDArray[np.float64]:
         """The nearest point of the grid for every value, ties to even; in double precision whatever came in."""
         given = np.asarray(values, np.float64)
         if not np.isfinite(given).all():
@@ -159,7 +159,7 @@ class ExactDraws:
         call = NoisedCall(Law.LAPLACE, np.array([value]), scale)
         return self._port.answer(call, lambda: value + whole_laplace(self.generator, scale))
 
-    def rounded(self, law: Any) -> int:
+    def rounded(self, law: Callable[[int], EnclosedLaw]) -> int:
         """The whole number nearest to a Gaussian of which `law(k)` encloses mean and deviation ever better."""
         return ExactGaussians(self.generator, 1).nearest(0, law)
 

@@ -25,6 +25,7 @@ STEPS = Interval(0, 2**32)
 _GROUP = CHUNK // 2  # draws of one generator
 _PIECES = 16  # generators that one thread works on at once
 Whole = NDArray[np.int64]
+DeviceWords = tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]
 _ON_DEVICE = (0, 0, 0)  # longer than the number of a group and a piece: a stream of its own
 
 
@@ -194,9 +195,7 @@ class Randomness(ABC):
         """The generator of a piece of a group of steps, each used for nothing else."""
         raise refuse("randomness", "that draws whole numbers", self)
 
-    def device_words(
-        self, purpose: Purpose, first: int, steps: int
-    ) -> tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]:
+    def device_words(self, purpose: Purpose, first: int, steps: int) -> DeviceWords:
         """A key's eight words for Gaussians on the device, given once, and bits for what a step leaves open."""
         raise refuse("randomness", "that draws whole numbers on a device", self)
 
@@ -242,9 +241,7 @@ class SeededRandomness(Randomness):
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, group, piece)))
 
-    def device_words(
-        self, purpose: Purpose, first: int, steps: int
-    ) -> tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]:
+    def device_words(self, purpose: Purpose, first: int, steps: int) -> DeviceWords:
         whole_number("the last step", first + steps, STEPS)
 
         def more(step: int) -> np.random.Generator:

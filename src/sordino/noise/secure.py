@@ -18,9 +18,10 @@ import numpy as np
 from jax import Array, lax
 from jax.scipy.special import ndtri
 from jax.typing import DTypeLike
+from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse, whole_number
-from sordino.noise.randomness import STEPS, OneProcess, Purpose, Randomness
+from sordino.noise.randomness import STEPS, DeviceWords, OneProcess, Purpose, Randomness, Whole
 
 WORDS = 16
 KEY_WORDS = 8
@@ -116,11 +117,13 @@ class SecureRandomness(OneProcess, Randomness):
     def draws_exactly(self) -> bool:
         return True
 
-    def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+    def whole_gaussians(
+        self, purpose: Purpose, first: int, steps: int, scales: NDArray[np.float64], size: int
+    ) -> Whole:
         self._take(purpose, first, steps)
         return super().whole_gaussians(purpose, first, steps, scales, size)
 
-    def device_words(self, purpose: Purpose, first: int, steps: int) -> Any:
+    def device_words(self, purpose: Purpose, first: int, steps: int) -> DeviceWords:
         self._take(purpose, first, steps)
         key = np.frombuffer(self._key.derived(purpose, "whole numbers on the device"), "<u4")
         return key, lambda step: self._generator(purpose, f"whole numbers left open in step {step}")

@@ -294,9 +294,9 @@ def refuse_dependent(workers: Workers, words: str) -> None:
             )
 
 
-def dependence(history: Sequence[tuple[Any, CallOutput]]) -> float:
+def dependence(history: Sequence[tuple[Table, CallOutput]]) -> float:
     """By how many deviations outputs, as ranks in their table, follow the call's number, the output or table before."""
-    places: dict[Any, int] = {}
+    places: dict[Table, int] = {}
     tables = np.array([places.setdefault(table, len(places)) for table, _ in history])
     first = np.array([output.numbers[0] if output.numbers else np.nan for _, output in history])
     ranks = np.zeros(len(tables))

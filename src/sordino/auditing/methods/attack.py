@@ -10,12 +10,11 @@ from sordino.auditing.confidence import band_tests, epsilon_of_mu
 from sordino.auditing.experiment import (
     ChainFit,
     Claim,
-    FitMany,
+    FitInBlocks,
     audit_by_attack,
     audit_by_fixed_score,
     chain_of,
-    drawn_seeds,
-    fit_here,
+    fitted_sides,
     model_scores,
     need_feasible,
     seed_policy,
@@ -32,7 +31,7 @@ from sordino.auditing.quadratic import (
     extremal_score,
     on_few_axes,
 )
-from sordino.core.bound import Relation, View
+from sordino.core.bound import Relation
 from sordino.core.spec import Spec
 
 FITS_MODELS = True
@@ -45,20 +44,18 @@ def attack(spec: Spec, options: AuditOptions) -> LowerBound:
     if spec.instance is None:
         return _extremal(spec, options)
     instance = audit_instance(spec)
-    return audit_instance_by_attack(ChainFit(spec, instance.model), instance, spec.view, options, "")
+    return audit_instance_by_attack(ChainFit(spec, instance.model), instance, options, "")
 
 
-def audit_instance_by_attack(
-    fit_many: FitMany, instance: AuditInstance, view: View, options: AuditOptions, run: str
-) -> LowerBound:
+def audit_instance_by_attack(fit: FitInBlocks, instance: AuditInstance, options: AuditOptions, run: str) -> LowerBound:
     """Lower bound from models of an instance's first pair of neighbours; `run` says what is run on it."""
     pair = instance.pair
     evidence = (
         f"Run by this code: the described chain{run}, on {instance.description}; the better of the record's loss and a "
         "linear score of the parameters"
     )
-    scores, claim = model_scores(instance.model, pair), Claim(pair.relation, view)
-    return audit_by_attack(fit_many, pair.first, pair.second, scores, claim, options, evidence)
+    scores, claim = model_scores(instance.model, pair), Claim(pair.relation, fit.spec.view)
+    return audit_by_attack(fit, pair.first, pair.second, scores, claim, options, evidence)
 
 
 def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
@@ -83,8 +80,8 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     planted = GroupedCanaries.of(spec)
     position = int(planted.positions[0])
     pair, each_side = extremal_rows(spec, position), options.models // 2
-    failure, seeds = 1.0 - options.confidence, drawn_seeds(options, each_side)
-    sides = (options.fit_sides or fit_here)(planted.fit, (pair.second, pair.first), seeds)
+    failure = 1.0 - options.confidence
+    sides = fitted_sides(planted.fit, pair.second, pair.first, each_side, options)
     first, second = (np.array([float(planted.scores(release)[0]) for release in side]) for side in sides)
     known = KnownGaussian(
         "the worst-case quadratic is linear in its records, their order is fixed, and the sides differ in one record",

@@ -43,7 +43,7 @@ def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
     instance = audit_instance(spec)
     fit = FleetFit(spec, instance.model)
     need_feasible(spec, options.models, ON_PROCESSOR if jax.default_backend() == "cpu" else ON_ACCELERATOR)
-    return replace(audit_instance_by_attack(fit, instance, spec.view, options, ", trained as a fleet"), method="fleet")
+    return replace(audit_instance_by_attack(fit, instance, options, ", trained as a fleet"), method="fleet")
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ class DrawnTables:
                 record[name] = other[name]
         return record
 
-    def _drawn(self, name: str) -> Any:
+    def _drawn(self, name: str) -> float | str:
         """Any cell of a column: one of its words, or a number inside its bounds, at one of them every third time."""
         kind, g = self._columns[name], self._generator
         if not isinstance(kind, Number):
@@ -257,7 +257,7 @@ def _inserted(cells: Any, place: int, added: list[Any]) -> Any:
     return [*plain[:place], *added, *plain[place:]]
 
 
-def _cell(kind: ColumnKind, end: float) -> Any:
+def _cell(kind: ColumnKind, end: float) -> float | str:
     """A cell at one end of what a column may hold: 0 and 1 are its bounds, more or less is outside where it is cut."""
     if isinstance(kind, Number):
         if kind.out_of_range != OutOfRange.CLIP:

@@ -116,9 +116,7 @@ class Task(ABC):
 
     word: ClassVar[str]  # of the task in a release
     title: ClassVar[str]  # what people call it
-    models: ClassVar[
-        Mapping[str, Mapping[str, Any]]
-    ]  # the words that `fit` takes, each with the settings that it fixes
+    models: ClassVar[Mapping[str, Mapping[str, Any]]]  # the words that `fit` takes, with the settings that each fixes
     methods: ClassVar[tuple[str, ...]]  # the words of the methods that can learn it
     families: ClassVar[tuple[str, ...]]  # the models that its releases may hold
     options: ClassVar[tuple[TaskOption, ...]] = ()  # its public settings
