@@ -253,12 +253,7 @@ def bare_features(X: object) -> Bare:
     """Rows of numbers; refused where their type or shape says that they are none."""
     if _is_sparse(X):
         raise InputError("X is a sparse matrix. Sparse rows are not supported; make them dense.")
-    for accepts, take in _FRAMES:
-        if accepts(X):
-            bare = take(X)
-            break
-    else:
-        bare = _of_array("X", X)
+    bare = _of_pandas(X) if is_pandas(X) else _of_arrow(X) if is_arrow(X) else _of_array("X", X)
     if len(bare.shape) != 2:
         raise InputError(
             f"Expected X to be 2-dimensional, got shape {bare.shape}. Reshape your data: one row for each record, one "
@@ -376,8 +371,7 @@ def _pandas_word(kind: object) -> str:
 def _of_arrow(frame: Any) -> Bare:
     types, schema = arrow().types, arrow_schema(frame)
     for place, kind in enumerate(schema.types):
-        tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
-        if not any(test(kind) for test in tests):
+        if not any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)):
             raise _wrong(f"column {schema.names[place]!r} of X", "values that are no numbers by their type")
 
     def read() -> Array:
@@ -385,12 +379,6 @@ def _of_arrow(frame: Any) -> Bare:
         return np.column_stack([as_numbers(columns[name], name, ()) for name in schema.names])
 
     return Bare("X", (len(frame), len(schema.names)), "f", read, read, list, tuple(schema.names))
-
-
-_FRAMES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Bare]], ...] = (
-    (is_pandas, _of_pandas),
-    (is_arrow, _of_arrow),
-)
 
 
 def _wrong(where: str, holds: str) -> InputError:

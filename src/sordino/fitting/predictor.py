@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -184,7 +183,8 @@ class Predictor:
         if not isinstance(model, DenseNetwork):
             raise refuse("the model", "to have scores", type(model).__name__)
         rows = jnp.asarray(X, jnp.float32)
-        outputs = jax.lax.map(partial(_network, model, rows), jnp.asarray(thetas, jnp.float32))
+        predict = jax.vmap(model.predict, in_axes=(None, 0))
+        outputs = jax.lax.map(lambda theta: predict(theta, rows), jnp.asarray(thetas, jnp.float32))
         return np.asarray(outputs, np.float64)
 
     def encoded_regression(self, X: Array) -> tuple[Array, Array]:
@@ -271,10 +271,6 @@ class Predictor:
             return own.columns, own.in_table_units().mean.reshape(-1, len(own.outputs))
         _, matrix, constant = self.table_units
         return self.schema.feature_names, (matrix @ own.mean + constant).reshape(-1, self.outputs)
-
-
-def _network(model: DenseNetwork, rows: Any, theta: Any) -> Any:
-    return jax.vmap(lambda x: model.predict(theta, x))(rows)
 
 
 def intervals_of_means(

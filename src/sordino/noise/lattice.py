@@ -141,7 +141,8 @@ def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False)
 def clipped_total(parts: Parts, present: Array, clip: Array, *, weights: Array | None = None) -> Total:
     """The sum of parts that are shortened to the clip, each record's as one vector; `weights` as in `shortened`."""
     # They are shortened to a little less, by `working_bound`.
-    entries = sum(_entries(part) for part in parts) * (1 if weights is None else 2)
+    sizes = (part.values.shape[1] * (part.rows.rows.shape[1] if isinstance(part, Outer) else 1) for part in parts)
+    entries = sum(sizes) * (1 if weights is None else 2)
     reach = clip * working_bound(1.0, entries)
     return grid_total(shortened(parts, reach, weights), present, reach)
 
@@ -154,10 +155,6 @@ def plain_total(parts: Parts, present: Array) -> Total:
         sums.append(jnp.sum(_groups_of(*_factors(part, values, 0)), axis=0))
     total = flat(parts, sums)
     return Total(total, jnp.zeros_like(total))
-
-
-def _entries(part: Outer | Plain) -> int:
-    return part.values.shape[1] * (part.rows.rows.shape[1] if isinstance(part, Outer) else 1)
 
 
 def _factors(part: Outer | Plain, values: Array, digits: int) -> tuple[Array, Array | None]:

@@ -109,7 +109,11 @@ class SumNoise:
         """
         # Sums beyond 62 bits are Python's whole numbers in an array of objects, which shift, subtract and add alike.
         sums, exponent = np.concatenate([one.sums for one in totals]), totals[0].exponent
-        spread = _checked(np.concatenate([one.scales for one in totals]), math.ldexp(1.0, -exponent))
+        spread = np.concatenate([one.scales for one in totals])
+        if not spread.size:
+            raise refuse("the values to noise", "to be at least one", "none")
+        for end in (float(spread.min()), float(spread.max())):
+            number("the noise scale", end * math.ldexp(1.0, -exponent), _IN_UNITS)
         wanted = grid_below(float(spread.min()), _CELLS).exponent
         grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
         shift = grid.exponent - exponent
@@ -127,14 +131,6 @@ class SumNoise:
     def skip(self, numbers: int) -> None:
         """Leave noise that was used in an earlier run of the same plan."""
         self._used += numbers
-
-
-def _checked(spread: Array, units: float) -> Array:
-    if not spread.size:
-        raise refuse("the values to noise", "to be at least one", "none")
-    for end in (float(spread.min()), float(spread.max())):
-        number("the noise scale", end * units, _IN_UNITS)
-    return spread
 
 
 # What is no sum over units: counts with discrete Laplace noise, averages along a chain, draws of a posterior.
