@@ -61,9 +61,8 @@ IN_FILES = mutations(
 - replay_verdict(source)
 + None
 @@ fit: more noise than sums hold is seen in the run | fit | fuzz/test_tiny_budgets.py -k fit
-  lattice = plan.method.lattice_sums(problem)
-- if lattice is not None:
--     check_noise(*lattice)
+- check_noise(*plan.lattice)
++ None
 @@ networks: more noise than sums hold is seen in the run | check_room | fuzz/test_tiny_budgets.py -k network or custom
 - sums_exponent(run.contribution, size, float(run.sum_noise.max()), run.records, block)
 + None

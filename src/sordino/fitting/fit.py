@@ -100,9 +100,8 @@ def fit(
     begin(STAGES[0])
     cautions = delta_cautions(problem.records, problem.delta, problem.unit)
     plan = choose(problem, method)
-    lattice = plan.method.lattice_sums(problem)
-    if lattice is not None:
-        check_noise(*lattice)
+    if plan.lattice is not None:
+        check_noise(*plan.lattice)
     begin(STAGES[1])
     explanation = explain(plan.spec, problem.delta)
     schema = problem.schema if plan.schema is None else plan.schema

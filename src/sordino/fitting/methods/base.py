@@ -25,7 +25,8 @@ class Plan:
     """A run decided from public knowledge alone: its spec is certified, debited and then run.
 
     `predicted` is the expected error over that of the best constant. `cautions` are what the reader of the release sees
-    first. `schema` is what rows are read with, where that is not the declared one.
+    first. `schema` is what rows are read with, where that is not the declared one, `lattice` sums that can hold so much
+    noise and no more, and how many entries they have.
     """
 
     method: "Method"
@@ -34,6 +35,7 @@ class Plan:
     predicted: float
     cautions: tuple[str, ...] = ()
     schema: Schema | None = None
+    lattice: tuple[NoisedSums, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +85,6 @@ class Method(ABC):
     @abstractmethod
     def plan(self, problem: FitProblem) -> Plan:
         """Decide everything, the noise included, from public knowledge."""
-
-    def lattice_sums(self, problem: FitProblem) -> tuple[NoisedSums, int] | None:
-        """Sums of the run that can hold so much noise and no more, and how many entries they have, if there are any."""
-        return None
 
     @abstractmethod
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:

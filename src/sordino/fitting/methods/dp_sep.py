@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from sordino.core.bound import Certificate, exactly_computed
-from sordino.core.spec import ListSchedule, NoisedSums, Spec
+from sordino.core.spec import ListSchedule, Spec
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, sums_of, sums_over_all
 from sordino.fitting.methods.dp_vi import SHARE_OF_CHECK, check_rounds, check_spec, noised_residual_variance, scores_at
@@ -106,11 +106,8 @@ class StochasticExpectationPropagation(Method):
         rounds = rounds_of(problem)
         steps = _steps_spec(problem, rounds)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
-        return Plan(self, problem, spec, _predicted(problem, rounds, steps))
-
-    def lattice_sums(self, problem: FitProblem) -> tuple[NoisedSums, int]:
-        rounds = rounds_of(problem)
-        return sums_of(_steps_spec(problem, rounds)), rounds.site.family(problem.features).size
+        lattice = sums_of(steps), rounds.site.family(problem.features).size
+        return Plan(self, problem, spec, _predicted(problem, rounds, steps), lattice=lattice)
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, rounds = plan.problem, rounds_of(plan.problem)

@@ -18,7 +18,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.gaussian import up
-from sordino.core.spec import NoisedSums, Spec
+from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, methods_of, sums_of, sums_over_all
@@ -99,10 +99,8 @@ class VariationalInference(Method):
     def plan(self, problem: FitProblem) -> Plan:
         steps = _steps_spec(problem)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
-        return Plan(self, problem, spec, _predicted(problem, steps))
-
-    def lattice_sums(self, problem: FitProblem) -> tuple[NoisedSums, int]:
-        return sums_of(_steps_spec(problem)), _OPTIONS.family.size(_model(problem).dim(problem.features))
+        lattice = sums_of(steps), _OPTIONS.family.size(_model(problem).dim(problem.features))
+        return Plan(self, problem, spec, _predicted(problem, steps), lattice=lattice)
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, X, y = plan.problem, rows.X, rows.y

@@ -4,7 +4,6 @@ import math
 from typing import ClassVar
 
 from sordino.core.bound import Certificate, View, exactly_computed
-from sordino.core.spec import NoisedSums
 from sordino.core.validate import instance_of
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import Method, Outcome, Plan, method, sums_of, sums_over_all, too_many_columns
@@ -31,11 +30,10 @@ class ExpectationMaximisation(Method):
         query = "expected statistics of a mixture"
         spec = sums_over_all(problem, query, _ROUNDS, clip, mu, view, components=components)
         # The noise on a mean, beside the spread of a component: as far off as a constant centre would be at 1.
-        error = float(sums_of(spec).sum_noise[0]) / (problem.records / components)
-        return Plan(self, problem, spec, error / problem.settings["spread"])
-
-    def lattice_sums(self, problem: FitProblem) -> tuple[NoisedSums, int]:
-        return sums_of(self.plan(problem).spec), problem.settings["components"] * (1 + problem.features)
+        sums = sums_of(spec)
+        error = float(sums.sum_noise[0]) / (problem.records / components)
+        lattice = sums, components * (1 + problem.features)
+        return Plan(self, problem, spec, error / problem.settings["spread"], lattice=lattice)
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)
