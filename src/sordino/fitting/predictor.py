@@ -17,7 +17,7 @@ from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, n
 from sordino.data import Measurement, Schema, Table, encode_features, from_arrays, read_table
 from sordino.fitting.declaration import as_table
 from sordino.fitting.tasks import DRAWS, Task, task_of
-from sordino.fitting.tasks.base import blocks, is_number
+from sordino.fitting.tasks.base import blocks
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
@@ -132,7 +132,7 @@ class Predictor:
     def target_units(self) -> tuple[float, float]:
         """Centre and scale of a target that is a number, in the units of the table; 0 and 1 otherwise."""
         target = self.schema.target
-        return target.kind.centre_and_scale if target is not None and is_number(target.kind) else (0.0, 1.0)
+        return (0.0, 1.0) if target is None else self.task.target_units(target.kind)
 
     @cached_property
     def residual_variance(self) -> float:

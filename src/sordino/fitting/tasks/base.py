@@ -127,6 +127,7 @@ class Task(ABC):
     scored: ClassVar[bool] = False  # whether single records can be scored, and models compared and chosen by that
     several_rows: ClassVar[bool] = False  # whether a record becomes several rows, so that it has no unit and no weight
     kept: ClassVar[tuple[str, ...]] = ()  # the names of `kept_settings`
+    clip: ClassVar[float]  # of gradients of its model, by methods that follow them
 
     def __repr__(self) -> str:
         return f"<task {self.word}>"
@@ -160,13 +161,17 @@ class Task(ABC):
             return np.where(target > 0, 1.0, -1.0)
         return 2.0 * target - 1.0 if self.classifies and kind.classes == 2 else target
 
+    def target_units(self, kind: "ColumnKind") -> tuple[float, float]:
+        """Centre and scale of what is learned of a number, in the units of the table; 0 and 1 of others."""
+        return kind.centre_and_scale if is_number(kind) else (0.0, 1.0)
+
     @abstractmethod
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         """The model in words; the variance of residuals matters to numbers only."""
 
     def gradient_clip(self, problem: "FitProblem") -> float:
-        """The length at which a record's gradient is clipped, by methods that follow gradients of the model."""
-        raise InputError(f"Expected a task with a clip of gradients, got {problem.task.word}.")
+        """The length at which a record's gradient is clipped: of linear scores, over that of its row."""
+        return self.clip * (problem.row_norm if self.linear else 1.0)
 
     def family(self, problem: "FitProblem") -> str:
         """The word of the engine of regressions for what is learned."""

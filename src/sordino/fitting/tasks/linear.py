@@ -22,6 +22,7 @@ class LinearTask(NumberTask):
     methods = ("bounded-influence", "ridge", "constant", "dp-vi", "dp-sep")
     options = (EFFECT_SCALE,)
     linear = True
+    clip = 10.0
     scored = True
     loss: ClassVar[str] = "squared"
 
@@ -32,9 +33,6 @@ class LinearTask(NumberTask):
 
     def family(self, problem: "FitProblem") -> str:
         return "robust" if self.loss == "huber" else "linear"
-
-    def gradient_clip(self, problem: "FitProblem") -> float:
-        return 10.0 * problem.row_norm
 
 
 @task
@@ -59,6 +57,7 @@ class LogisticTask(ClassTask):
     options = (EFFECT_SCALE,)
     ratio = "odds ratio"
     linear = True
+    clip = 0.6
     scored = True
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
@@ -68,6 +67,3 @@ class LogisticTask(ClassTask):
 
     def family(self, problem: "FitProblem") -> str:
         return "logistic" if problem.classes == 2 else "multinomial"
-
-    def gradient_clip(self, problem: "FitProblem") -> float:
-        return 0.6 * problem.row_norm

@@ -35,12 +35,10 @@ class NetworkRegression(NumberTask):
     models: ClassVar = {"network-regressor": {}}
     methods = ("natural", "constant", "dp-vi", "dp-sep")
     options = OPTIONS
+    clip = 2.0
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         return _network("mlp-regression", problem, ("noise_precision", 1.0 / residual_variance))
-
-    def gradient_clip(self, problem: "FitProblem") -> float:
-        return 2.0
 
 
 @task
@@ -52,9 +50,7 @@ class NetworkClassification(ClassTask):
     models: ClassVar = {"network-classifier": {}}
     methods = ("natural", "constant", "dp-vi")
     options = OPTIONS
+    clip = 1.0
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         return _network("mlp-classification", problem, ("classes", problem.classes or 2))
-
-    def gradient_clip(self, problem: "FitProblem") -> float:
-        return 1.0
