@@ -174,8 +174,11 @@ def sordino_steps(data: dict[str, Any], rounds: int) -> Callable[[], Any]:
     from sordino.core.spec import Spec  # noqa: PLC0415
     from sordino.mechanisms import SecureRandomness  # noqa: PLC0415
     from sordino.mechanisms.variational.custom_gradients import PrivateTable  # noqa: PLC0415
-    from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalOptions  # noqa: PLC0415
-    from sordino.mechanisms.variational.families import FactorisedGaussian  # noqa: PLC0415
+    from sordino.mechanisms.variational.evidence_bound import (  # noqa: PLC0415
+        FactorisedGaussian,
+        GuidedGradients,
+        VariationalOptions,
+    )
     from sordino.models.custom.base import pack, read_layout  # noqa: PLC0415
     from sordino.models.custom.numpyro_program import NumPyroProgram  # noqa: PLC0415
     from sordino.noise.lattice import in_doubles  # noqa: PLC0415

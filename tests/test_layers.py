@@ -86,7 +86,7 @@ def test_no_layer_imports_upwards():
 # The rooms of `mechanisms`, lowest first. A chain writes checkpoints. Rounds use the chain's batches and rows, not the
 # other way round, and registered queries and regressions run in rounds.
 ROOMS = (
-    ("checkpoint", "checkpoint_file"),
+    ("checkpoint",),
     ("chain",),
     ("posterior",),
     ("rounds",),

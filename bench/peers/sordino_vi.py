@@ -9,8 +9,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks.training import Descent
-from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
-from sordino.mechanisms.variational.families import FactorisedGaussian
+from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, VariationalOptions, run_variational
 from sordino.models.families.networks import MLPRegression
 
 X, Y = vi_task.data()

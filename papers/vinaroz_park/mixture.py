@@ -19,7 +19,7 @@ from sordino.core.validate import refuse
 from sordino.mechanisms.messages import CentredCoordinates, Prior, Refinement, Repair, run_message_passing
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.posterior.laws import GaussianPosterior
-from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.regression import GaussianMixture
 from sordino.models.message_passing.sites import MixtureSite
 from sordino.noise.randomness import SeededRandomness
 

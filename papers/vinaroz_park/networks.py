@@ -25,8 +25,12 @@ from sordino.mechanisms.statistics.second_moments import (
     run_statistics,
     statistics_spec,
 )
-from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
-from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
+from sordino.mechanisms.variational.evidence_bound import (
+    FactorisedGaussian,
+    PointMass,
+    VariationalOptions,
+    run_variational,
+)
 from sordino.models.families.networks import MLPRegression
 from sordino.noise.randomness import SeededRandomness
 

@@ -26,7 +26,7 @@ from sordino.engines.local import Streamed
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import release_digest
-from sordino.mechanisms.checkpoint_file import Record, read_record, write_record
+from sordino.mechanisms.checkpoint import Record, read_record, write_record
 from tests.engines.test_fit_with_an_engine import fitted, schema
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from sordino.core.spec import read_spec
 from sordino.mechanisms import Checkpoint, CheckpointError
-from sordino.mechanisms.checkpoint import Keeper, Snapshot
-from sordino.mechanisms.checkpoint_file import _MARK, read_record
+from sordino.mechanisms.checkpoint import _MARK, Keeper, Snapshot, read_record
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json
 from tests.fuzz.watch import read_or_refused

@@ -7,7 +7,7 @@ import pytest
 
 from sordino.core.validate import SordinoError
 from sordino.ledger import Ledger
-from sordino.mechanisms.checkpoint_file import Record, read_record, write_record
+from sordino.mechanisms.checkpoint import Record, read_record, write_record
 from tests.engines.conftest import folder
 from tests.engines.test_fit_with_an_engine import fitted, schema
 from tests.engines.test_resume import Stopped

@@ -18,8 +18,7 @@ from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness, messages, run
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.networks.training import Descent
-from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
-from sordino.mechanisms.variational.families import PointMass
+from sordino.mechanisms.variational.evidence_bound import PointMass, VariationalOptions, run_variational
 from sordino.models import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
 from sordino.models.message_passing.sites import GaussianSite
 from tests.mechanisms.specs import chain_spec, rounds_spec

@@ -25,8 +25,7 @@ from sordino.mechanisms.chain.kernel import Records, SomeRows, StepBatch, chosen
 from sordino.mechanisms.mixture import EmOptions
 from sordino.mechanisms.rounds.device import Public, RoundRows, Run, load_table, rows_total
 from sordino.mechanisms.variational import evidence_bound as variational
-from sordino.mechanisms.variational.evidence_bound import VariationalOptions
-from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
+from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows
 from sordino.models.message_passing import sites
 from sordino.noise.lattice import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles

@@ -20,7 +20,7 @@ from sordino.core.validate import InputError
 from sordino.ledger import Ledger, LedgerError
 from sordino.ledger.release import StoredRelease, read_release, write_release
 from sordino.mechanisms import CheckpointError
-from sordino.mechanisms.checkpoint_file import Record, read_record, write_record
+from sordino.mechanisms.checkpoint import Record, read_record, write_record
 from tests.ledger.conftest import make_gaussian_release
 
 SPEC = read_spec(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")

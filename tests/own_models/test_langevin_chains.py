@@ -14,7 +14,7 @@ from sordino.fitting.custom_training import LangevinChains, UnitLoss
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.models.custom.base import pack, read_layout
-from sordino.models.custom.pytree_loss import PytreeFrontEnd
+from sordino.models.custom.modules import PytreeFrontEnd
 
 N = 3000
 BUDGET = {"epsilon": 4.0, "delta": 1e-5, "relation": "replace-one"}

@@ -30,8 +30,13 @@ from sordino.mechanisms.variational.custom_gradients import (
     WhitenedGradients,
     as_matrix,
 )
-from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalInputs, VariationalOptions
-from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
+from sordino.mechanisms.variational.evidence_bound import (
+    FactorisedGaussian,
+    GuidedGradients,
+    PointMass,
+    VariationalInputs,
+    VariationalOptions,
+)
 from sordino.mechanisms.variational.natural import Sizes, first_place, informations, natural_spec, part_of
 from sordino.models.contributions import Plain, RowSizes
 from sordino.models.custom.base import pack, read_layout

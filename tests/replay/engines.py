@@ -22,12 +22,10 @@ from sordino.mechanisms.messages import (
     run_message_passing,
 )
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
-from sordino.mechanisms.variational.families import PointMass
+from sordino.mechanisms.variational.evidence_bound import PointMass, VariationalOptions, run_variational
 from sordino.models.families.classification import Logistic, Softmax
-from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPRegression
-from sordino.models.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear, GaussianMixture
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite
 from sordino.noise.randomness import Randomness
 

@@ -16,8 +16,7 @@ from sordino.mechanisms.chain import batches
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.mechanisms.rounds.device import Run
-from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, VariationalOptions
-from sordino.mechanisms.variational.families import PointMass
+from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, PointMass, VariationalOptions
 from sordino.models.families.regression import GaussianLinear
 from tests.mechanisms.networks import test_trainer as trained
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table

@@ -17,7 +17,7 @@ from sordino.fitting.array_schema import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.fitting.declaration import target_codes
 from sordino.fitting.tasks import TASKS
 from sordino.fitting.tasks.mixture import Mixture
-from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.regression import GaussianMixture
 
 
 class _Supervised(PrivateEstimator):

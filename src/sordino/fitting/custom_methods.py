@@ -21,8 +21,13 @@ from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import Begin
 from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.variational.custom_gradients import OCTAVES, GradientLengths, GradientQuestion, PrivateTable
-from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalOptions
-from sordino.mechanisms.variational.families import PointMass, VariationalFamily, guide_for
+from sordino.mechanisms.variational.evidence_bound import (
+    GuidedGradients,
+    PointMass,
+    VariationalFamily,
+    VariationalOptions,
+    guide_for,
+)
 from sordino.mechanisms.variational.natural import (
     Sizes,
     first_place,
@@ -38,7 +43,7 @@ from sordino.models.custom.base import MOST_NATURAL, CustomModel
 from sordino.noise.lattice import Lattice, in_doubles
 
 # Front ends register themselves; a new file of them is named here once.
-for _home in ("modules", "numpyro_program", "pytree_loss"):
+for _home in ("modules", "numpyro_program"):
     importlib.import_module(f"sordino.models.custom.{_home}")
 
 # The kind of a release of a custom model, and the names of its arrays.

@@ -49,7 +49,7 @@ from sordino.mechanisms.networks.trainer import Trained
 from sordino.mechanisms.networks.training import QUERY, Descent, Training, check_room
 from sordino.models.base import Model
 from sordino.models.custom.base import CustomModel
-from sordino.models.custom.pytree_loss import PytreeLoss
+from sordino.models.custom.modules import PytreeLoss
 from sordino.models.facts import Domain
 
 _OPTIONS = ("average", "batch", "canaries", "clip", "keep", "measure", "microbatch", "optimiser", "rounds")

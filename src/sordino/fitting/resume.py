@@ -23,7 +23,7 @@ from sordino.core.validate import InputError
 from sordino.data import Schema, schema_to_text
 from sordino.engines.totals import PartAnswer
 from sordino.ledger import Entry, Ledger
-from sordino.mechanisms.checkpoint_file import Record, damaged, read_record, remove_privately, write_record
+from sordino.mechanisms.checkpoint import Record, damaged, read_record, remove_privately, write_record
 
 _FORMAT = "rounds 2"
 _FAR = 1e100  # no sum of clipped contributions, nor its noise, comes near

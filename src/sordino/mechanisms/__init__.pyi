@@ -13,7 +13,7 @@ from sordino.mechanisms.chain.specs import noisy_sgd as noisy_sgd
 from sordino.mechanisms.chain.specs import sgld as sgld
 from sordino.mechanisms.chain.specs import ula as ula
 from sordino.mechanisms.checkpoint import Checkpoint as Checkpoint
-from sordino.mechanisms.checkpoint_file import CheckpointError as CheckpointError
+from sordino.mechanisms.checkpoint import CheckpointError as CheckpointError
 from sordino.noise.randomness import Purpose as Purpose
 from sordino.noise.randomness import Randomness as Randomness
 from sordino.noise.randomness import SeededRandomness as SeededRandomness

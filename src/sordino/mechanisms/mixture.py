@@ -20,7 +20,7 @@ from sordino.mechanisms.posterior.laws import FactorisedPosterior
 from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
 from sordino.mechanisms.rounds.registry import SumsRelease
 from sordino.models.contributions import Parts, Plain, outer, products, whole_rows
-from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.regression import GaussianMixture
 from sordino.noise.lattice import in_precision
 from sordino.noise.randomness import Randomness
 

@@ -22,7 +22,7 @@ from sordino.mechanisms import (
     parameters,
     run,
 )
-from sordino.mechanisms import checkpoint_file as private_file
+from sordino.mechanisms import checkpoint as private_file
 from sordino.mechanisms.checkpoint import traced
 from sordino.models.families.regression import GaussianLinear
 from sordino.models.registry import JaxModel

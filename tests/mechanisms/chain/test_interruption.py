@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.mechanisms.checkpoint_file import read_record
+from sordino.mechanisms.checkpoint import read_record
 
 SCRIPT = Path(__file__).parent / "resumable.py"
 ENVIRONMENT = {**os.environ, "JAX_PLATFORMS": "cpu"}

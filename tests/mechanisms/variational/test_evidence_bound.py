@@ -14,12 +14,13 @@ from sordino.mechanisms.networks.training import Descent
 from sordino.mechanisms.rounds.device import Public, RoundRows
 from sordino.mechanisms.variational.evidence_bound import (
     EvidenceGradients,
+    FactorisedGaussian,
+    PointMass,
     VariationalInputs,
     VariationalOptions,
     VariationalState,
     run_variational,
 )
-from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
 from sordino.models import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression
 from sordino.models.contributions import RowSizes, whole_rows
 from sordino.noise.lattice import in_doubles

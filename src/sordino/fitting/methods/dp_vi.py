@@ -26,8 +26,12 @@ from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
 from sordino.mechanisms.rounds.registry import ExactRounds
-from sordino.mechanisms.variational.evidence_bound import VariationalOptions, VariationalRelease, run_variational
-from sordino.mechanisms.variational.families import FactorisedGaussian
+from sordino.mechanisms.variational.evidence_bound import (
+    FactorisedGaussian,
+    VariationalOptions,
+    VariationalRelease,
+    run_variational,
+)
 from sordino.models.base import Model
 from sordino.models.families.networks import DenseNetwork
 from sordino.noise.integer_sums import DIGITS, Vectors, digits

@@ -9,7 +9,7 @@ from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import Method, Outcome, Plan, method, sums_of, sums_over_all, too_many_columns
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.regression import GaussianMixture
 from sordino.noise.lattice import COVERED
 
 _ROUNDS = 12

@@ -16,7 +16,7 @@ from jax import Array
 from jax.extend import core as jex
 
 from sordino.core.validate import InputError
-from sordino.models.custom.pytree_loss import refuse_layers
+from sordino.models.custom.modules import refuse_layers
 
 # Wrappers around equations that can be taken apart without changing what is computed.
 _WRAPPERS = frozenset({"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2"})

@@ -14,7 +14,7 @@ from jax.scipy.special import erf
 from sordino.core.validate import POSITIVE, Interval, check_numbers, number, whole_number
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.models.families.classification import inverse_mills
-from sordino.models.families.mixture import component_weights
+from sordino.models.families.regression import component_weights
 from sordino.models.message_passing import gaussians
 
 
