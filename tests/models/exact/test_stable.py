@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sordino.models.exact import StableLaw1D, hockey_stick, shift_total_variation, stable_chain_law, total_variation
-from sordino.models.exact.stable_standard import above, central, density, stable_table
+from sordino.models.exact.line import above, central, density, stable_table
 from tests.models.exact.laws import ridge, sample
 
 

@@ -12,8 +12,7 @@ from scipy import linalg, optimize, special
 from sordino.core.arrays import Array
 from sordino.core.gaussian import Bracket, delta_range, up
 from sordino.core.validate import POSITIVE, InputError, SordinoError, number, whole_number
-from sordino.models.exact.line import NORMAL, LineMixture
-from sordino.models.exact.stable_standard import probabilities, read_only
+from sordino.models.exact.line import NORMAL, LineMixture, probabilities, read_only
 
 
 @dataclass(frozen=True, eq=False)

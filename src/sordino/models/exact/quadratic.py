@@ -12,7 +12,7 @@ from sordino.core.bound import Certificate, Relation
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, check_numbers, whole_number
 from sordino.models.exact.gaussian_law import GaussianLaw
-from sordino.models.exact.stable_standard import read_only
+from sordino.models.exact.line import read_only
 
 Counts = NDArray[np.int64]
 
