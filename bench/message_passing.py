@@ -41,7 +41,7 @@ from sordino.mechanisms.messages import (
     Refinement,
     run_message_passing,
 )
-from sordino.mechanisms.rounds.device import Public, RoundBlock, RoundProgram, advance
+from sordino.mechanisms.rounds import Public, RoundBlock, RoundProgram, advance
 from sordino.models.contributions import RowSizes
 from sordino.models.message_passing.sites import NetworkSite
 from sordino.noise.lattice import in_doubles

@@ -73,7 +73,7 @@ class Edit(NamedTuple):
     new: str
 
 
-_SUMS, _KERNEL, _LOOP = "noise/port.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
+_SUMS, _KERNEL, _LOOP = "noise/port.py", "mechanisms/chain/kernel.py", "mechanisms/rounds.py"
 _STATISTICS, _CONSTANT = "mechanisms/regression/statistics.py", "fitting/methods/constant.py"
 _AT_POINT = "mechanisms/regression/point_statistics.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {

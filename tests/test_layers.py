@@ -129,11 +129,11 @@ def test_every_room_is_known():
 @pytest.mark.parametrize(
     ("name", "text", "violations"),
     [
-        ("mechanisms/chain/run.py", "from sordino.mechanisms.rounds import device\n", 1),
+        ("mechanisms/chain/run.py", "from sordino.mechanisms.rounds import Query\n", 1),
         ("mechanisms/checkpoint.py", "from .chain.rows import Rows\n", 1),
         ("mechanisms/chain/run.py", "from sordino.mechanisms.checkpoint import Keeper\n", 0),
         ("mechanisms/checkpoint.py", "from sordino.mechanisms.chain.release import LastIterate\n", 1),
-        ("mechanisms/rounds/device.py", "from sordino.mechanisms.posterior.laws import Posterior\n", 0),
+        ("mechanisms/rounds.py", "from sordino.mechanisms.posterior.laws import Posterior\n", 0),
         ("mechanisms/chain/run.py", "from sordino.mechanisms import run\n", 1),
     ],
 )

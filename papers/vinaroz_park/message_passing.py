@@ -14,7 +14,7 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Schedule, Sch
 from sordino.core.validate import Interval, number, whole_number
 from sordino.mechanisms.messages import Messages, Prior, Refinement, Repairs
 from sordino.mechanisms.posterior.laws import GaussianPosterior
-from sordino.mechanisms.rounds.device import Run, execute
+from sordino.mechanisms.rounds import Run, execute
 from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Site
 from sordino.noise.lattice import in_doubles, in_precision
 from sordino.noise.randomness import Randomness

@@ -13,7 +13,7 @@ from sordino.core.arrays import Array
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
 from sordino.data.scaling import row_lengths
-from sordino.mechanisms.rounds.registry import check_rows_fit, described
+from sordino.mechanisms.rounds import check_rows_fit, described
 from sordino.noise.lattice import checked_bound
 from sordino.noise.randomness import Law, NoisedCall, Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows, own_products

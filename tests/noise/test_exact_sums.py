@@ -23,7 +23,7 @@ from sordino.mechanisms import SeededRandomness, messages
 from sordino.mechanisms import mixture as em
 from sordino.mechanisms.chain.kernel import Records, SomeRows, StepBatch, chosen_from, slice_of
 from sordino.mechanisms.mixture import EmOptions
-from sordino.mechanisms.rounds.device import Public, RoundRows, Run, load_table, rows_total
+from sordino.mechanisms.rounds import Public, RoundRows, Run, load_table, rows_total
 from sordino.mechanisms.variational import evidence_bound as variational
 from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows

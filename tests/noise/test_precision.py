@@ -13,10 +13,10 @@ import pytest
 from sordino.auditing.fleet.plan import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.mechanisms import SeededRandomness, run
+from sordino.mechanisms import rounds as device
 from sordino.mechanisms.chain import kernel
 from sordino.mechanisms.messages import CentredCoordinates, Prior, Refinement, run_message_passing
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.mechanisms.rounds import device
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
 from sordino.models import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite

@@ -16,7 +16,7 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Spec, Unit
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.chain.kernel import SomeRows, StepBatch
-from sordino.mechanisms.rounds.device import Public, RoundRows, rows_total
+from sordino.mechanisms.rounds import Public, RoundRows, rows_total
 from sordino.mechanisms.variational.custom_gradients import (
     OCTAVES,
     CentredGradients,

@@ -15,7 +15,7 @@ from sordino.mechanisms import SecureRandomness, SeededRandomness
 from sordino.mechanisms.chain import batches
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
-from sordino.mechanisms.rounds.device import Run
+from sordino.mechanisms.rounds import Run
 from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, PointMass, VariationalOptions
 from sordino.models.families.regression import GaussianLinear
 from tests.mechanisms.networks import test_trainer as trained

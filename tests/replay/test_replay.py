@@ -221,7 +221,7 @@ STREAMS_OF_NOISE = {
 WHERE_THE_PORT_IS = {
     "noise/port.py",
     "mechanisms/chain/kernel.py",
-    "mechanisms/rounds/device.py",
+    "mechanisms/rounds.py",
     "mechanisms/networks/trainer.py",
 }
 

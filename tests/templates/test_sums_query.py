@@ -18,7 +18,7 @@ from sordino.ledger.release import StoredRelease, posterior_of, read_release, wr
 from sordino.ledger.release.document import posterior_arrays
 from sordino.ledger.verification import EntryVerdict
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.rounds.device import run_sums
+from sordino.mechanisms.rounds import run_sums
 from sordino.models.base import describe_model
 from sordino.models.families.regression import GaussianLinear
 

@@ -38,7 +38,7 @@ from sordino.fitting.tasks import ASKED, AUTO, EXPECTED_ERROR, MODELS, Begin, Ta
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
-from sordino.mechanisms.rounds.device import check_noise
+from sordino.mechanisms.rounds import check_noise
 from sordino.models.base import describe_model
 
 

@@ -22,8 +22,7 @@ from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, check_numbers, instance_of, number, refuse
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import GaussianPosterior
-from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
-from sordino.mechanisms.rounds.registry import SumsRelease
+from sordino.mechanisms.rounds import Public, Query, Run, SumsRelease, run_sums
 from sordino.models.contributions import Parts, Plain
 from sordino.models.message_passing.gaussians import (
     BlockGaussian,

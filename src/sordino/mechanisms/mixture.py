@@ -17,8 +17,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
-from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
-from sordino.mechanisms.rounds.registry import SumsRelease
+from sordino.mechanisms.rounds import Public, Query, Run, SumsRelease, run_sums
 from sordino.models.contributions import Parts, Plain, outer, products, whole_rows
 from sordino.models.families.regression import GaussianMixture
 from sordino.noise.lattice import in_precision

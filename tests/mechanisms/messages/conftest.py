@@ -11,7 +11,7 @@ import pytest
 from sordino.core.spec import NoisedSums, Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Messages
-from sordino.mechanisms.rounds.device import Run, execute
+from sordino.mechanisms.rounds import Run, execute
 from sordino.models.message_passing.gaussians import DiagonalGaussian, GaussianFamily, Moments, Natural
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite
 from sordino.noise.lattice import in_doubles

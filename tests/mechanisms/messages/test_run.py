@@ -20,7 +20,7 @@ from sordino.mechanisms.messages import (
     gains,
     run_message_passing,
 )
-from sordino.mechanisms.rounds.device import Run
+from sordino.mechanisms.rounds import Run
 from sordino.models.message_passing.sites import GammaPrecision, GaussianSite, NetworkSite
 from sordino.noise.lattice import in_doubles, in_precision
 from tests.mechanisms.messages.conftest import executed

@@ -25,7 +25,7 @@ from sordino.mechanisms.networks.natural_gradients import (
     whole_contributions,
 )
 from sordino.mechanisms.posterior import network
-from sordino.mechanisms.rounds.registry import REPLACED
+from sordino.mechanisms.rounds import REPLACED
 from sordino.models.families.networks import SkipClassification, SkipRegression
 from sordino.noise.lattice import in_doubles
 

@@ -11,7 +11,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.networks.training import Descent
-from sordino.mechanisms.rounds.device import Public, RoundRows
+from sordino.mechanisms.rounds import Public, RoundRows
 from sordino.mechanisms.variational.evidence_bound import (
     EvidenceGradients,
     FactorisedGaussian,

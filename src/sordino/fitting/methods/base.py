@@ -16,7 +16,7 @@ from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.problem import MOST_COLUMNS, FitProblem, Sources
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, Task
 from sordino.mechanisms.posterior.laws import Posterior
-from sordino.mechanisms.rounds.registry import REPLACED
+from sordino.mechanisms.rounds import REPLACED
 from sordino.models.base import Model
 
 

@@ -16,7 +16,7 @@ from sordino.fitting.problem import FitProblem, Sources, class_codes
 from sordino.fitting.tasks import TASKS
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
-from sordino.mechanisms.rounds.registry import ExactRounds
+from sordino.mechanisms.rounds import ExactRounds
 from sordino.models.base import LinearScoreModel
 from sordino.models.registry import build_model
 from sordino.noise.integer_sums import COVERED, DIGITS, Tallies, Vectors, check_size, digits

@@ -25,7 +25,7 @@ from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
-from sordino.mechanisms.rounds.registry import ExactRounds
+from sordino.mechanisms.rounds import ExactRounds
 from sordino.mechanisms.variational.evidence_bound import (
     FactorisedGaussian,
     VariationalOptions,

@@ -33,7 +33,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data.scaling import row_lengths
 from sordino.mechanisms.posterior.network import Forward, label_residuals
-from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts
+from sordino.mechanisms.rounds import ExactRounds, noised_counts
 from sordino.models.families.networks import SkipNetwork, SkipRegression
 from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness

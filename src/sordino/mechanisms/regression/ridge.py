@@ -32,7 +32,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data import Category, Measurement, Schema
 from sordino.data.scaling import row_lengths
-from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts
+from sordino.mechanisms.rounds import ExactRounds, noised_counts
 from sordino.models.base import LinearScoreModel
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber

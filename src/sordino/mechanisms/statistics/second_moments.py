@@ -12,7 +12,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
-from sordino.mechanisms.rounds.registry import ExactRounds
+from sordino.mechanisms.rounds import ExactRounds
 from sordino.noise import integer_sums as exact
 from sordino.noise.port import symmetric
 from sordino.noise.randomness import Randomness

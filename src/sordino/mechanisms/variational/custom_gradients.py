@@ -25,8 +25,7 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
 from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, load
-from sordino.mechanisms.rounds.device import Public, Query, Run, make_rounds
-from sordino.mechanisms.rounds.registry import check_rows_fit, described
+from sordino.mechanisms.rounds import Public, Query, Run, check_rows_fit, described, make_rounds
 from sordino.models.contributions import LARGEST, Parts, Plain
 from sordino.models.custom.base import CustomModel
 from sordino.noise.lattice import GROUP

@@ -24,8 +24,7 @@ from sordino.core.validate import NON_NEGATIVE, Interval, check_numbers, instanc
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.posterior.laws import DrawsPosterior, FactorisedPosterior, Posterior
-from sordino.mechanisms.rounds.device import Public, Query, RoundRows, Run, run_sums
-from sordino.mechanisms.rounds.registry import SumsRelease
+from sordino.mechanisms.rounds import Public, Query, RoundRows, Run, SumsRelease, run_sums
 from sordino.mechanisms.variational.custom_gradients import UnitQuery
 from sordino.models.base import Model
 from sordino.models.contributions import Parts, Plain
