@@ -64,7 +64,7 @@ class PrivateEstimator(BaseEstimator):
     random_state: int | None = None
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Plan and certify from the declaration, debit the ledger, and only then read rows.
+        """Plan and certify from the declaration, debit the ledger, and only then compute from the rows' values.
 
         For tables, X may be a path, a data frame, an Arrow table or named columns, with the target as a column of it
         (then y is left out) or as y. For arrays with `ArrayBounds`, X and y are arrays: their types and shapes are

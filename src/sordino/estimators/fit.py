@@ -44,8 +44,8 @@ def fit(
 ) -> Release:
     """Fit a named model, a NumPyro model, a module of Equinox or Flax, or a JAX loss on a pytree, privately.
 
-    The run is planned and certified from public numbers, the ledger is debited, and only then are rows read. No number
-    stops it: NaN counts as 0, and what is too large for 32 bits as the largest number there.
+    The run is planned and certified from public numbers, the ledger is debited, and only then is anything computed from
+    the rows' values. No number stops it: NaN counts as 0, and what is too large for 32 bits as the largest there.
 
     Args:
         model: the name of an estimator, such as "logistic", with `schema`; a NumPyro model function; a module of

@@ -1,4 +1,4 @@
-"""The one way from a certificate to a release: certify, debit, only then open the rows, run, and name the release.
+"""The one way from a certificate to a release: certify, debit, only then use the rows, run, and name the release.
 
 Nothing before the debit depends on a private row: rows are opened by a `RowAccess`, which exists after it alone.
 """

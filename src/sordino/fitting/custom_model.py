@@ -1,4 +1,4 @@
-"""Fit a custom model: plan, certify, debit, and only then read rows."""
+"""Fit a custom model: plan, certify, debit, and only then use the rows."""
 
 import importlib
 import inspect

@@ -52,7 +52,7 @@ def fit_chain(
 ) -> StoredRelease:
     """Fit a custom model by the noisy gradient chain of a spec, with the noise that an epsilon needs.
 
-    Noise is calibrated and certified from the spec, the ledger is debited, and only then are rows read.
+    Noise is calibrated and certified from the spec, the ledger is debited, and only then are rows used.
 
     Args:
         spec: a noisy gradient run; its noise is where the search for the least noise begins.

@@ -201,7 +201,7 @@ class StoredRelease:
 
     def __repr__(self) -> str:
         private = "" if self.private else ", NON-PRIVATE"
-        return f"<release of kind {self.kind}: epsilon {self.epsilon:.4g} at delta {self.delta:g}{private}>"
+        return f"<release of kind {self.kind_words}: epsilon {self.epsilon:.4g} at delta {self.delta:g}{private}>"
 
     @property
     def protected(self) -> Protection:
