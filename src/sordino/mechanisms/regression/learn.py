@@ -85,12 +85,10 @@ def steps(plan: Plan) -> Generator[Statistic, Array, Learned]:
 
 
 class _Learner(FirstAnswers):
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        self.asked: list[tuple[Array, float, Array]] = []  # by round: mean gradient, variance of its noise, point
-
     def learn(self) -> Generator[Statistic, Array, Learned]:
         """Columns and lengths, all points, and what is known at the last."""
+        self.asked = list[tuple[Array, float, Array]]()  # by round: mean gradient, variance of its noise, point
+        self.stray_share = _STRAY if self.kind.start == "number" else _STRAY_COUNTS
         yield from self.read_target()
         yield from self.read_columns()
         yield from self.read_lengths()
@@ -186,10 +184,6 @@ class _Learner(FirstAnswers):
         cut = float(tail.cuts[tail.least(cost, least)])
         off, left = tail.best(self.noise(name) * self.two)
         return cut, max(off - cut, further), left
-
-    @property
-    def stray_share(self) -> float:
-        return _STRAY if self.kind.start == "number" else _STRAY_COUNTS
 
     def correct(self, point: Array, at: At, slopes: Array) -> Generator[Statistic, Array, tuple[At, Array]]:
         """Rich budgets: the scale of a row, the cut, and the means that add back what is cut."""

@@ -49,9 +49,6 @@ _PLACES = np.array([-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0,
 _BOUNDED = 2.0
 # Beyond these places gradients are taken to move by at least this share of what a straight line does.
 _LEAST_BEND = 0.25
-# Where data decide, a 95 % interval holds the 90 % interval without a prior: for effects of any size it is right as
-# often as that one, however far the prior draws it in.
-_QUARTILES_AND_ENDS, _FREE_ENDS = (0.025, 0.25, 0.75, 0.975), (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +191,12 @@ def _encoded(
 
 
 def _widened(draws: Array, free: Array) -> Array:
-    """Draws stretched beyond their quartiles, so that their 95 % intervals hold the 90 % intervals without a prior."""
-    low, lower, upper, high = np.quantile(draws, _QUARTILES_AND_ENDS, axis=0)
-    wanted_low, wanted_high = np.quantile(free, _FREE_ENDS, axis=0)
+    """Draws stretched beyond their quartiles, so that their 95 % intervals hold the 90 % intervals without a prior.
+
+    For effects of any size they are right as often as those, however far the prior draws them in.
+    """
+    low, lower, upper, high = np.quantile(draws, (0.025, 0.25, 0.75, 0.975), axis=0)
+    wanted_low, wanted_high = np.quantile(free, (0.05, 0.95), axis=0)
     below, above = np.maximum(lower - draws, 0.0), np.maximum(draws - upper, 0.0)
     longer_below = np.maximum((lower - wanted_low) / (lower - low), 1.0)
     longer_above = np.maximum((wanted_high - upper) / (high - upper), 1.0)

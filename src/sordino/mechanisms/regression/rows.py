@@ -152,14 +152,11 @@ def unit_rows(family: str, declaration: Declaration, given: Given, most: int = M
     if features.shape[1] != declaration.columns:
         raise refuse("the rows", f"to have {declaration.columns} columns", f"{features.shape[1]}")
     if (given.unit is None) is declaration.unit:
-        raise refuse(
-            "unit", "to be given exactly where the declaration says that rows belong to units", given.unit is None
-        )
+        wanted = "to be given exactly where the declaration says that rows belong to units"
+        raise refuse("unit", wanted, given.unit is None)
     X, size = np.asarray(features, np.float64), len(target)
     y = family_of(family, declaration).target(np.asarray(target, np.float64))
-    exposure = (
-        None if declaration.exposure is None else _clipped("exposure", given.exposure, declaration.exposure, size)
-    )
+    exposure = _clipped("exposure", given.exposure, declaration.exposure, size)
     unit = None if given.unit is None else np.asarray(given.unit)
     # Bounds on contributions depend on weights between 0 and 1, whatever is given.
     weight = _clipped("weight", given.weight, (0.0, 1.0), size)
@@ -186,8 +183,8 @@ def _parts(size: int, unit: NDArray[np.generic] | None, most: int) -> Iterator[s
         first = stop
 
 
-def _clipped(name: str, values: ArrayLike | None, bounds: tuple[float, float], size: int) -> Array | None:
-    if values is None:
+def _clipped(name: str, values: ArrayLike | None, bounds: tuple[float, float] | None, size: int) -> Array | None:
+    if values is None or bounds is None:
         return None
     given = np.asarray(values, np.float64)
     if given.shape != (size,) or not np.isfinite(given).all():
