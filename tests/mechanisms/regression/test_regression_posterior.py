@@ -241,7 +241,7 @@ def without_a_prior(law: Posterior, known: Learned) -> tuple[np.ndarray, np.ndar
     last = known.last
     root = np.linalg.inv(last.slopes)
     covariance = root @ (known.sampling + known.extra + last.noise * np.eye(len(root))) @ root.T
-    half = law.plan.kind.units[0]
+    half = law.plan.kind.half
     found = half * known.to_encoded @ (last.at + last.away + root @ last.gradient)
     return found, half * np.sqrt(np.diag(known.to_encoded @ covariance @ known.to_encoded.T))
 

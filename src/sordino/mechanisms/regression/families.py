@@ -11,7 +11,6 @@ With several outputs psi is a vector, and v is the sum of r r' over `roots` r.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
@@ -60,7 +59,6 @@ class Says(NamedTuple):
     roots: list[Array]
 
 
-@dataclass(frozen=True)
 class Family(ABC):
     """One kind of target, with a declaration that has what it needs. Every plan knows every subclass.
 
@@ -77,34 +75,15 @@ class Family(ABC):
     curve: ClassVar[str] = ""
     reach: ClassVar[float] = 1.0
 
-    declaration: Declaration
-
     def __init_subclass__(cls) -> None:
         FAMILIES[cls.name] = cls
 
-    def __post_init__(self) -> None:
-        """Refuse a declaration that lacks what the family needs."""
-        instance_of("declaration", self.declaration, Declaration)
-
-    @property
-    def outputs(self) -> int:
-        """How many scores a row has."""
-        return 1
-
-    @property
-    def contrasts(self) -> Array:
-        """The map from a row's scores to those in which coefficients are reported."""
-        return np.eye(self.outputs)
-
-    @property
-    def effect_scale(self) -> float:
-        """The prior standard deviation of encoded coefficients, in the family's own units of the target."""
-        return 1.0 if self.declaration.effect_scale is None else self.declaration.effect_scale
-
-    @property
-    def units(self) -> tuple[float, float]:
-        """What a score of 1 and a score of 0 are in units of the target, where scores are predictions of it."""
-        return 1.0, 0.0
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = instance_of("declaration", declaration, Declaration)
+        self.outputs, self.contrasts = 1, np.eye(1)  # scores of a row, and the map to those that are reported
+        self.half, self.middle = 1.0, 0.0  # what a score of 1 is in units of the target, and a score of 0
+        # The prior standard deviation of encoded coefficients, in the family's own units of the target.
+        self.effect_scale = 1.0 if declaration.effect_scale is None else declaration.effect_scale
 
     def target(self, y: Array) -> Array:
         """Targets as they are compared with scores, brought inside what was declared: by default 0 and 1."""
@@ -156,23 +135,16 @@ class Linear(Family):
     reach = 1.8
     typical = 0.82, 0.71 * TYPICAL_RESIDUAL**2, HUBER * TYPICAL_RESIDUAL  # normal errors, cut at Huber's threshold
 
-    def __post_init__(self) -> None:
-        if self.declaration.target is None:
+    def __init__(self, declaration: Declaration) -> None:
+        super().__init__(declaration)
+        if declaration.target is None:
             raise refuse("target", f"to have declared bounds for the family {self.name}", None)
-
-    @property
-    def effect_scale(self) -> float:
-        declared = self.declaration.effect_scale
-        return 0.1 if declared is None else declared / self.units[0]
-
-    @property
-    def units(self) -> tuple[float, float]:
-        low, high = self.declaration.target or (-1.0, 1.0)
-        return (high - low) / 2.0, (high + low) / 2.0
+        low, high = declaration.target
+        self.half, self.middle = (high - low) / 2.0, (high + low) / 2.0
+        self.effect_scale = 0.1 if declaration.effect_scale is None else declaration.effect_scale / self.half
 
     def target(self, y: Array) -> Array:
-        half, middle = self.units
-        return np.clip((y - middle) / half, -1.0, 1.0)
+        return np.clip((y - self.middle) / self.half, -1.0, 1.0)
 
     def bound(self, at: At) -> float:
         return at.scale * (at.cut * (1.0 + abs(at.tilt)) + abs(at.shift) + abs(at.tilt) * at.size)
@@ -247,18 +219,12 @@ class Multinomial(Family):
     curve = "classes"
     typical = 0.66, 0.66, math.sqrt(2.0)  # the same scores; of all classes together, which have as many rows
 
-    @property
-    def outputs(self) -> int:
-        return (self.declaration.classes or 2) - 1
-
-    @property
-    def contrasts(self) -> Array:
-        return helmert(self.outputs + 1)[1:] - helmert(self.outputs + 1)[0]
-
-    def __post_init__(self) -> None:
-        classes = self.declaration.classes
+    def __init__(self, declaration: Declaration) -> None:
+        super().__init__(declaration)
+        classes = declaration.classes
         if classes is None or classes < 2:
             raise refuse("classes", "to be declared, at least 2, for the family multinomial", classes)
+        self.outputs, self.contrasts = classes - 1, helmert(classes)[1:] - helmert(classes)[0]
 
     def target(self, y: Array) -> Array:
         return np.clip(np.rint(y), 0.0, self.outputs)
@@ -335,14 +301,15 @@ class Poisson(Family):
     reach = 2.5
     typical = 0.85, 0.8, 1.65  # counts of mean 1, cut at 1.5 standard deviations
 
-    def __post_init__(self) -> None:
-        target = self.declaration.target
-        if target is None or target[0] < 0.0:
-            raise refuse("target", f"to have declared bounds from 0 on for the family {self.name}", target)
+    def __init__(self, declaration: Declaration) -> None:
+        super().__init__(declaration)
+        if declaration.target is None or declaration.target[0] < 0.0:
+            wanted = f"to have declared bounds from 0 on for the family {self.name}"
+            raise refuse("target", wanted, declaration.target)
+        self.limits = declaration.target
 
     def target(self, y: Array) -> Array:
-        low, high = self.declaration.target or (0.0, math.inf)
-        return np.clip(np.rint(y), low, high)
+        return np.clip(np.rint(y), *self.limits)
 
     def bound(self, at: At) -> float:
         return math.sqrt(at.typical) * (at.cut + at.factor * 0.25 / at.cut) * (1.0 + 2.0**-20)

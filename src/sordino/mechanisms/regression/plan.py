@@ -281,7 +281,7 @@ def expected(made: Plan) -> Expected:
     # The intercept is at the middle of the declared ranges, away from where rows are.
     distance = math.sqrt(1.0 + float(np.sum((0.3 * _CORRELATED / spread[declaration.numbers]) ** 2)))
     width = np.concatenate([[distance], _CORRELATED / spread])
-    half = made.kind.units[0]
+    half = made.kind.half
     sides = [half * np.repeat(one * width, made.outputs) for one in (sampling, privacy)]
     return Expected(sides[0], sides[1], half * made.kind.effect_scale, made.budget, math.hypot(sampling, privacy))
 

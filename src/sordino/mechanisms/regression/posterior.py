@@ -137,7 +137,7 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     covariance_free = inverse_of(own.T @ inverse @ own)
     free = middle + covariance_free @ own.T @ inverse @ (last.gradient + last.slopes @ (last.away - way))
     free = free + generator.standard_normal(draws.shape) @ power(covariance_free, 0.5)
-    half, place = plan.kind.units
+    half = plan.kind.half
     encode = np.kron(np.eye(1 + plan.declaration.columns), plan.kind.contrasts) @ known.to_encoded
     encoded, unbounded, far = _encoded(plan, known, draws, total, encode, generator)
     without, _, _ = _encoded(plan, known, free, covariance_free, encode, generator)
@@ -154,7 +154,7 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     privacy = np.where(np.outer(~hidden, ~hidden), privacy, 0.0)
     told = np.diag(prior) < PRIOR_DOMINATED * np.diag(sampling + privacy + prior)
     encoded[:, told] = _widened(encoded[:, told], without[:, told])
-    encoded[:, : plan.outputs] += place
+    encoded[:, : plan.outputs] += plan.kind.middle
     # Parts of the covariance at the read slopes and likely factors; draws of these add to each in proportion.
     wider = encoded.std(axis=0) / np.sqrt(np.diag(sampling + privacy + prior))
     return Posterior(
@@ -186,7 +186,7 @@ def _encoded(
     found = found + generator.standard_normal((len(found), 1)) * min(0.5, 0.5 * _BEND_LAST * length) * step
     if known.moved[1]:
         found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
-    encoded = plan.kind.units[0] * (found @ encode.T)
+    encoded = plan.kind.half * (found @ encode.T)
     return encoded, _stretch(known.rows, centre, total, encode, encoded), far
 
 

@@ -84,8 +84,9 @@ class Cox(Family):
     reach = 2.5
     typical = 0.5, 0.5, 3.5  # half of all people have their event
 
-    def __post_init__(self) -> None:
-        if self.declaration.exposure is None or not self.declaration.time_bins:
+    def __init__(self, declaration: Declaration) -> None:
+        super().__init__(declaration)
+        if declaration.exposure is None or not declaration.time_bins:
             raise refuse("the declaration", "to have time bins for the family cox", None, "make it with `with_bins`")
 
     def followed(self, y: Array, score: Array, exposure: Array, at: At) -> tuple[Array, Array]:
