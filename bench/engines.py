@@ -38,9 +38,8 @@ from sordino.engines.totals import Engine, PartAnswer, Totals, Work, engine_of
 from sordino.fitting.fit import fit_table
 from sordino.mechanisms.regression import Declaration
 from sordino.mechanisms.regression.families import At, family_of
-from sordino.mechanisms.regression.point_statistics import Gradient, Round
-from sordino.mechanisms.regression.rows import Frame
-from sordino.mechanisms.regression.statistics import Centre
+from sordino.mechanisms.regression.rows import Frame, Round
+from sordino.mechanisms.regression.statistics import Centre, Gradient
 from sordino.noise.randomness import cores
 
 ROWS_OF_A_FILE = 2_500_000

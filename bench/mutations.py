@@ -75,7 +75,7 @@ class Edit(NamedTuple):
 
 _SUMS, _KERNEL, _LOOP = "noise/port.py", "mechanisms/chain/kernel.py", "mechanisms/rounds.py"
 _STATISTICS, _CONSTANT = "mechanisms/regression/statistics.py", "fitting/methods/constant.py"
-_AT_POINT = "mechanisms/regression/point_statistics.py"
+_ROWS_FILE = "mechanisms/regression/rows.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (
@@ -133,14 +133,14 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "np.clip(column, -1.0, 1.0, out=column)",
             "pass",
         ),
-        Edit(_STATISTICS, "np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))", "np.ones_like(safe)"),
+        Edit(_ROWS_FILE, "np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))", "np.ones_like(safe)"),
         Edit(
-            _AT_POINT,
+            _ROWS_FILE,
             "return found * rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]",
             "return found",
         ),
         Edit(
-            _AT_POINT,
+            _STATISTICS,
             "np.minimum(np.sqrt(weights) * lengths, INSIDE * math.sqrt(asked.tau * asked.far))",
             "np.sqrt(weights) * lengths",
         ),

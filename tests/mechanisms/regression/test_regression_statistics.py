@@ -6,10 +6,9 @@ import pytest
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, person_bins, plan, with_bins
 from sordino.mechanisms.regression.families import At, family_of
-from sordino.mechanisms.regression.point_statistics import Gradient, Round
 from sordino.mechanisms.regression.release import release_sums
-from sordino.mechanisms.regression.rows import Frame, Given, InMemory, UnitRows, unit_rows
-from sordino.mechanisms.regression.statistics import Again, Centre
+from sordino.mechanisms.regression.rows import Frame, Given, InMemory, Round, UnitRows, unit_rows
+from sordino.mechanisms.regression.statistics import Again, Centre, Gradient
 from sordino.noise.port import factor, matrix_size
 from sordino.noise.randomness import SeededRandomness
 from tests.mechanisms.regression.tables import (

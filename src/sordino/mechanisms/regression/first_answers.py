@@ -15,7 +15,7 @@ from sordino.mechanisms.regression.families import At, helmert
 from sordino.mechanisms.regression.noised import Tail, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import ModelRows
-from sordino.mechanisms.regression.rows import Frame
+from sordino.mechanisms.regression.rows import Frame, weigh
 from sordino.mechanisms.regression.survival import FOLLOW, LEAST_FOLLOW, MOST_FOLLOW
 from sordino.noise.port import HAIR, Statistic, factor
 
@@ -173,7 +173,7 @@ class FirstAnswers:
         # For each cut as tau, the length up to which slopes stay known.
         far = np.minimum(self.top, _SLOPES_KNOWN * 0.8 * self.share * n / (of_slopes * tail.cuts))
         far = np.maximum(tail.cuts, far)
-        weights = of.weigh(tail.middles[None], tail.cuts[:, None], far[:, None])
+        weights = weigh(tail.middles[None], tail.cuts[:, None], far[:, None])
         mass = tail.inside * tail.middles**2 / (n * size)
         cost = (weights**2 @ mass / n + (noise * tail.cuts / n) ** 2) / np.maximum(weights @ mass, 1e-12) ** 2
         place = tail.least(cost, min(_LEAST_TAU * math.sqrt(size), float(tail.cuts[-1])))

@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.mechanisms.regression import point_statistics as points
+from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import HUBER, At
 from sordino.mechanisms.regression.first_answers import FirstAnswers, Read
 from sordino.mechanisms.regression.noised import inverse_of, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
+from sordino.mechanisms.regression.rows import Round
 from sordino.noise.port import Statistic
 
 # Of normal errors, the median of sizes and what nine tenths of them are below, in standard deviations.
@@ -51,7 +52,7 @@ _STEP_FLOOR, _LAST_FLOOR = 0.1, 0.02
 class Point(NamedTuple):
     """What is known at a point."""
 
-    own: points.Round
+    own: Round
     at: Array  # the coefficients there
     gradient: Array  # the mean gradient, of this round and of earlier ones that are moved here
     away: Array  # how far from here the rounds were asked on average, which their gradients are moved by
@@ -106,8 +107,8 @@ class _Learner(FirstAnswers):
         scale, dispersion = self.residual_scale(known.own.at), known.own.at.dispersion
         return Learned(effects, self.rows, to_encoded, known, sampling, extra, bend, self.moved, *scale, dispersion)
 
-    def round(self, point: Array, at: At, spread: Array | None = None) -> points.Round:
-        return points.Round(self.kind, self.frame, point.reshape(-1, self.outputs), at, self.tau, self.far, spread)
+    def round(self, point: Array, at: At, spread: Array | None = None) -> Round:
+        return Round(self.kind, self.frame, point.reshape(-1, self.outputs), at, self.tau, self.far, spread)
 
     def ask_point(self, place: int, point: Array, at: At, before: Point | None) -> Generator[Statistic, Array, Point]:
         """Gradient and slopes at a point, and what earlier rounds say there."""
@@ -123,8 +124,8 @@ class _Learner(FirstAnswers):
         elif place > 1:
             at = at._replace(level=None)
         own = self.round(point, at._replace(last=last), spread)
-        gradient, noise = yield from self.ask(points.Gradient(f"gradient {place}", own.gradient_bound, own))
-        matrix, matrix_noise = yield from self.ask(points.Slopes(f"slopes {place}", own.slope_bound, own))
+        gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, own))
+        matrix, matrix_noise = yield from self.ask(of.Slopes(f"slopes {place}", own.slope_bound, own))
         # A direction that is flatter than the noise is read as flat as the noise.
         seen = matrix_noise / max(float(np.mean(np.diag(matrix)[self.outputs :])), matrix_noise)
         floor = max(_LAST_FLOOR, min(seen, _STEP_FLOOR)) if last else _STEP_FLOOR
@@ -157,7 +158,7 @@ class _Learner(FirstAnswers):
         """The scale of residuals of numbers, by their median size; and where they are cut."""
         plain = self.round(point, At(cut=1.0))
         most = 2.0 if place == 1 else min(2.0, _MOST_RESIDUAL * self.median)
-        self.errors = yield from self.tail(points.Residuals(f"residuals {place}", 1.0, plain, most))
+        self.errors = yield from self.tail(of.Residuals(f"residuals {place}", 1.0, plain, most))
         self.median = max(self.errors.quantile(0.5) / _MEDIAN, 1e-9)
         return At(scale=self.median, cut=_EARLY_CUT if self.plan.corrected else HUBER)
 
@@ -166,7 +167,7 @@ class _Learner(FirstAnswers):
         tail, unit = self.errors, at.scale
         cut = max(tail.best(self.noise("cut-off") * self.two)[0] / unit - at.cut, 0.1)
         own = self.round(point, at)
-        four, noise = yield from self.ask(points.CutOff("cut-off", math.sqrt(3.0), own, cut))
+        four, noise = yield from self.ask(of.CutOff("cut-off", math.sqrt(3.0), own, cut))
         lost = tail.at(at.cut * unit).lost_squares / self.n**2
         self.moved = float(four[0]) * cut * unit, math.sqrt((noise * cut * unit) ** 2 + lost)
 
@@ -188,18 +189,18 @@ class _Learner(FirstAnswers):
     def correct(self, point: Array, at: At, slopes: Array) -> Generator[Statistic, Array, tuple[At, Array]]:
         """Rich budgets: the scale of a row, the cut, and the means that add back what is cut."""
         own = self.round(point, at._replace(cut=1.0))
-        sums, noise = yield from self.ask(points.Spread("spread", 0.5 * points.MOST_SIZE * self.tau, own))
+        sums, noise = yield from self.ask(of.Spread("spread", 0.5 * of.MOST_SIZE * self.tau, own))
         # For normal errors min(|e|, 3) has mean .78 and moves by .7 with the logarithm of the scale.
-        gamma = np.linalg.solve(0.7 * slopes, sums + (0.5 * points.MOST_SIZE - 0.78) * slopes[:, 0])
+        gamma = np.linalg.solve(0.7 * slopes, sums + (0.5 * of.MOST_SIZE - 0.78) * slopes[:, 0])
         error = noise / (0.7 * float(np.mean(np.diag(slopes))))
         kept = max(float(np.mean(gamma[1:] ** 2)) - error**2, 0.02**2)
         spread = np.append(0.0, gamma[1:] * kept / (kept + error**2))
         own = self.round(point, at._replace(cut=1.0), spread)
-        statistic = points.Residuals("spread-residuals", 1.0, own, _MOST_RESIDUAL)
+        statistic = of.Residuals("spread-residuals", 1.0, own, _MOST_RESIDUAL)
         self.errors = yield from self.tail(statistic)
         cut, off, left = self.where_to_cut("cut-off", 0.8, 0.2)
         own = self.round(point, at._replace(cut=cut), spread)
-        four, noise = yield from self.ask(points.CutOff("cut-off", math.sqrt(3.0), own, off))
+        four, noise = yield from self.ask(of.CutOff("cut-off", math.sqrt(3.0), own, off))
         shift = float(np.clip(four[0] * off, -0.5 * cut, 0.5 * cut))
         outer = max(float(four[3]) * cut, 0.2)
         tilt = float(np.clip(four[1] * cut / outer, -0.4, 0.4))
@@ -209,7 +210,7 @@ class _Learner(FirstAnswers):
         squares = (noise * off) ** 2 + (left / self.n) ** 2 + (tilt * noise * cut) ** 2
         self.error = at.scale * math.sqrt(squares)
         self.stray = at.scale * self.stray_share * there.lost / self.n
-        # What a row can add to the released means, see `point_statistics.Scores`.
+        # What a row can add to the released means, see `statistics.Scores`.
         self.shift_cut, self.most_shift = off, at.scale * (off + abs(shift) + abs(tilt) * cut)
         return at._replace(cut=cut, shift=shift, tilt=tilt, size=size), spread
 
@@ -219,7 +220,7 @@ class _Learner(FirstAnswers):
         if not last and not overdispersed:
             return at
         own = self.round(point, at)
-        statistic = points.Residuals(f"residuals {place}", 1.0, own, _MOST_RESIDUAL)
+        statistic = of.Residuals(f"residuals {place}", 1.0, own, _MOST_RESIDUAL)
         self.errors = yield from self.tail(statistic)
         if overdispersed:
             # Mean squares are (1 + d m) / (1 + d' m) on average, m weighed by itself as a log-normal rate is.
@@ -232,7 +233,7 @@ class _Learner(FirstAnswers):
             return at
         cut, off, left = self.where_to_cut("cut-counts", 1.2, 0.5)
         own = self.round(point, at._replace(cut=cut))
-        both, noise = yield from self.ask(points.CutCounts("cut-counts", math.sqrt(2.0), own, off))
+        both, noise = yield from self.ask(of.CutCounts("cut-counts", math.sqrt(2.0), own, off))
         seen, law = both * off
         factor = float(np.clip((seen + 1e-3) / (max(law, 0.0) + 1e-3), 0.0, 4.0))
         there = self.errors.at(cut)
@@ -252,11 +253,11 @@ class _Learner(FirstAnswers):
             most = most + float(np.linalg.norm(direction)) * self.most_shift
         cut, kept = most, 1.0
         if not self.kind.per_unit:
-            tail = yield from self.tail(points.ScoreSizes("score-sizes", 1.0, own, direction, shift, most))
+            tail = yield from self.tail(of.ScoreSizes("score-sizes", 1.0, own, direction, shift, most))
             cut = min(most, tail.best(self.noise("meat") * self.root, square=True)[0])
             # What is cut off squares is missing from every direction alike, as far as anyone knows.
             kept = max(1.0 - tail.at(cut).lost_squares / (tail.square * tail.records), _LEAST_KEPT)
-        meat, noise = yield from self.ask(points.Meat("meat", cut**2, own, direction, shift))
+        meat, noise = yield from self.ask(of.Meat("meat", cut**2, own, direction, shift))
         meat, noise = meat / kept, noise / kept
         half, less = power(slopes, 0.5), power(slopes, -0.5)
         own_noise, turned = noise * float(np.mean(np.diag(less @ less))), less @ meat @ less

@@ -16,8 +16,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.mechanisms.regression.families import Family, class_shares, helmert
 from sordino.mechanisms.regression.noised import Tail, power
-from sordino.mechanisms.regression.rows import Frame
-from sordino.mechanisms.regression.statistics import weigh
+from sordino.mechanisms.regression.rows import Frame, weigh
 
 DEGREES = 1.0
 # Half of a Cauchy law of this scale lies within .67 prior standard deviations, as half of a normal law does.

@@ -1,4 +1,4 @@
-"""Private rows ready to be summed: encoded columns, targets, exposures, and the mass of each row within its unit.
+"""Private rows ready to be summed: encoded, whitened and weighed, with the mass of each row within its unit.
 
 A unit is a row, or a person with several rows. Each of a person's m rows has mass 1/m, so a person contributes the mean
 of what rows would contribute: a bound on a row's contribution bounds a person's, and the noise is that of one row a
@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import refuse
+from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
-from sordino.mechanisms.regression.families import family_of
+from sordino.mechanisms.regression.families import At, Family, Says, family_of
 from sordino.noise.integer_sums import DIGITS, MOST_ROWS, ROWS_PER_BLOCK, check_size
-from sordino.noise.whole_rows import ExactWeights, checked_rows, own_directions
+from sordino.noise.whole_rows import INSIDE, ExactWeights, checked_rows, own_directions, shorten
 from sordino.noise.wide_sums import Summed, WideSums
 
 if TYPE_CHECKING:
@@ -125,6 +126,65 @@ class UnitRows:
         if self.starts is None or not len(values):
             return values
         return np.add.reduceat(values, self.starts, axis=0)
+
+
+def weigh(lengths: Array, tau: float | Array, far: float | Array) -> Array:
+    """min(1, tau / length, tau far / length^2)."""
+    safe = np.maximum(lengths, 1e-300)
+    return np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Public numbers of a round: family, point, weights.
+
+    A row with u = g z has weight w = min(1, tau / |u|, tau far / |u|^2), so w |u| <= tau and w |u|^2 <= tau far.
+    """
+
+    kind: Family
+    frame: Frame
+    point: Array  # coefficients of whitened columns, (coefficients, outputs)
+    at: At
+    tau: float
+    far: float  # at least tau
+    spread: Array | None = None  # coefficients of the logarithm of a row's scale
+
+    @property
+    def gradient_bound(self) -> float:
+        """The most that a unit's gradient can be."""
+        return self.tau * self.kind.bound(self.at)
+
+    @property
+    def slope_bound(self) -> float:
+        """The most that a unit's matrix of slopes can be."""
+        return self.tau * self.far * self.kind.slope_bound(self.at)
+
+    def scored(self, rows: UnitRows) -> tuple[Array, Array, Array, Array]:
+        """Targets, scores, exposures and spreads of all rows."""
+        given = rows.whitened(self.frame)
+        scores = given.scores(self.point)
+        spread = np.zeros(len(scores)) if self.spread is None else given.scores(self.spread[:, None])[:, 0]
+        y, exposure = self.kind.followed(rows.y, scores, rows.exposure, self.at)
+        return y, scores, exposure, spread
+
+    def asked(self, rows: UnitRows) -> tuple[Says, Array, Array]:
+        """What rows say, their stretched lengths |u| and their weights."""
+        says = self.kind.says(*self.scored(rows), self.at)
+        lengths = rows.whitened(self.frame).lengths * says.stretch
+        return says, lengths, weigh(lengths, self.tau, self.far)
+
+    def pulls(self, rows: UnitRows) -> Array:
+        """w |u| psi, at most tau times the bound where that bounds single rows."""
+        says, lengths, weights = self.asked(rows)
+        found = says.psi * (weights * lengths)[:, None]
+        return found if self.kind.per_unit else shorten(found, self.gradient_bound)
+
+    def pulls_in_units(self, rows: UnitRows) -> Array:
+        """Pulls times masses; where the bound is one on all rows of a unit, these are shortened together."""
+        found = self.pulls(rows) * rows.mass(slice(None))[:, None]
+        if not self.kind.per_unit:
+            return found
+        return found * rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
