@@ -10,9 +10,9 @@ coefficients that depend on the prior are marked. Only `release` sees rows:
     found = release(made, X, y, randomness, exposure=None, unit=None)                # found.sums: all that leaves
     law = posterior(made, found)         # law.mean, .deviation, .interval(0.95), .shares, .cautions
 
-Where to look: `statistics` has every released sum with its sensitivity and proof, `plan` the
-budget and its shares, `first_answers` and `learn` the order of a fit, `noised` how histograms and matrices are read,
-`posterior` and `prior` what is made of the answers, `families` and `survival` what targets say, `rows` units, weights.
+Where to look: `statistics` has every released sum with its sensitivity and proof, `plan` the budget and its shares,
+`first_answers` and `learn` the order of a fit, `noised` how histograms and matrices are read, `posterior` and `prior`
+what is made of the answers, `families` and `survival` what targets say, `rows` units, weights and rounds.
 """
 
 from sordino.mechanisms.regression.declaration import Declaration as Declaration

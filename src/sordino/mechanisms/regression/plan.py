@@ -217,16 +217,13 @@ _largest_mu = lru_cache(maxsize=256)(largest_mu)
 
 
 class Expected(NamedTuple):
-    """Standard deviations to expect of each encoded coefficient, intercept first, from the plan alone.
-
-    `whitened` is that of a coefficient of whitened rows, in units of the target's half range.
-    """
+    """Standard deviations to expect of each encoded coefficient, intercept first, from the plan alone."""
 
     sampling: Array
     privacy: Array
     prior: float
-    budget: float
-    whitened: float
+    whitened: float  # of a coefficient of whitened rows, in units of the target's half range
+    refused: bool  # whether the fit is refused before anything is spent
 
     @property
     def together(self) -> Array:
@@ -236,16 +233,6 @@ class Expected(NamedTuple):
     def posterior(self) -> Array:
         """What is left when the prior is taken into account."""
         return 1.0 / np.sqrt(1.0 / self.together**2 + 1.0 / self.prior**2)
-
-    @property
-    def refused(self) -> bool:
-        """Whether the fit is refused before anything is spent.
-
-        The budget for each coefficient is below `LEAST_BUDGET`, or a column that uses all of its range would be known
-        to no better than half the prior's standard deviation.
-        """
-        well_spread = TYPICAL_SPREAD / _CORRELATED * math.sqrt(3.0)
-        return bool(self.budget < LEAST_BUDGET or well_spread * np.median(self.together[1:]) > 0.5 * self.prior)
 
 
 # What a column of typical spread is: the standard deviation of a number over half its range, a share of ones, and how
@@ -281,9 +268,12 @@ def expected(made: Plan) -> Expected:
     # The intercept is at the middle of the declared ranges, away from where rows are.
     distance = math.sqrt(1.0 + float(np.sum((0.3 * _CORRELATED / spread[declaration.numbers]) ** 2)))
     width = np.concatenate([[distance], _CORRELATED / spread])
-    half = made.kind.half
+    half, prior = made.kind.half, made.kind.half * made.kind.effect_scale
     sides = [half * np.repeat(one * width, made.outputs) for one in (sampling, privacy)]
-    return Expected(sides[0], sides[1], half * made.kind.effect_scale, made.budget, math.hypot(sampling, privacy))
+    found = Expected(*sides, prior, math.hypot(sampling, privacy), made.budget < LEAST_BUDGET)
+    # A column that uses all of its range has to be known better than half the prior's standard deviation.
+    well_spread = TYPICAL_SPREAD / _CORRELATED * math.sqrt(3.0) * float(np.median(found.together[1:]))
+    return found._replace(refused=found.refused or well_spread > 0.5 * prior)
 
 
 def as_dict(made: Plan) -> dict[str, Any]:
