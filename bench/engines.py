@@ -38,7 +38,7 @@ from sordino.engines.totals import Engine, PartAnswer, Totals, Work, engine_of
 from sordino.fitting.fit import fit_table
 from sordino.mechanisms.regression import Declaration
 from sordino.mechanisms.regression.families import At, family_of
-from sordino.mechanisms.regression.rows import Frame, Round
+from sordino.mechanisms.regression.rows import FitRound, Frame
 from sordino.mechanisms.regression.statistics import Centre, Gradient
 from sordino.noise.randomness import cores
 
@@ -107,7 +107,7 @@ def question(declaration: Declaration, columns: int) -> Gradient:
     whitening = np.eye(columns) * np.sqrt(3.0) + np.triu(np.full((columns, columns), 0.01), 1)
     tau = 1.2 * np.sqrt(1.0 + columns)
     frame, point = Frame(np.full(columns, -0.1), whitening), np.linspace(-0.3, 0.5, 1 + columns)[:, None]
-    own = Round(family_of("logistic", declaration), frame, point, At(), tau, 2.0 * tau)
+    own = FitRound(family_of("logistic", declaration), frame, point, At(), tau, 2.0 * tau)
     return Gradient("gradient 1", own.gradient_bound, own)
 
 

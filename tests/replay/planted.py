@@ -40,7 +40,7 @@ PLANTED = mutations(
 @@ residuals that are cut on one side alone | Linear.says | numbers add-remove
 - np.clip(e, -at.cut, at.cut)
 + np.maximum(e, -at.cut)
-@@ residuals that are cut on one side alone | Round.pulls | numbers add-remove
+@@ residuals that are cut on one side alone | FitRound.pulls | numbers add-remove
 - shorten(found, self.gradient_bound)
 + np.where(found[:, :1] > 0.0, found, shorten(found, self.gradient_bound))
 @@ residuals that are cut on one side alone | Contributions.total | numbers add-remove
@@ -49,7 +49,7 @@ PLANTED = mutations(
 @@ gradients that are longer than their bound, from the second on | Contributions.total | classes add-remove
 - self._pass(~refused)[0] if refused.any() else total
 + total
-@@ gradients that are longer than their bound, from the second on | Round.pulls | classes add-remove
+@@ gradients that are longer than their bound, from the second on | FitRound.pulls | classes add-remove
 - shorten(found, self.gradient_bound)
 + found * (1.0 if self.gradient_bound <= 0.5 else 1.3)
 @@ a centre that categories are said to move by 1 | Centre.declared | numbers replace-one

@@ -7,7 +7,7 @@ from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, person_bins, plan, with_bins
 from sordino.mechanisms.regression.families import At, family_of
 from sordino.mechanisms.regression.release import release_sums
-from sordino.mechanisms.regression.rows import Frame, Given, InMemory, Round, UnitRows, unit_rows
+from sordino.mechanisms.regression.rows import FitRound, Frame, Given, InMemory, UnitRows, unit_rows
 from sordino.mechanisms.regression.statistics import Again, Centre, Gradient
 from sordino.noise.port import factor, matrix_size
 from sordino.noise.randomness import SeededRandomness
@@ -130,7 +130,7 @@ def test_a_person_with_an_event_in_every_bin_pulls_no_harder_than_one_can():
     """Events in four bins, where one is the most there can be, at a point that expects none."""
     declared = with_bins(Declaration((-1.0,) * 2, (1.0,) * 2), np.arange(5.0))
     frame, point = Frame(np.zeros(5), 0.1 * np.eye(5)), np.array([-9.0, 0, 0, 0, 0, 0])[:, None]
-    own = Round(family_of("cox", declared), frame, point, At(follow=0.5), 0.5, 100.0)
+    own = FitRound(family_of("cox", declared), frame, point, At(follow=0.5), 0.5, 100.0)
     statistic = Gradient("gradient 1", own.gradient_bound, own)
     X = np.hstack([np.ones((4, 2)), np.eye(4)[:, 1:]])
     given = Given(X, np.ones(4), np.zeros(4), np.zeros(4, int))

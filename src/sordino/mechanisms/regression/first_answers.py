@@ -145,7 +145,7 @@ class FirstAnswers:
         """The lengths of whitened rows, of which none in the box is longer than the last bin."""
         norm = float(np.linalg.norm(self.frame.whitening, 2))
         most = math.sqrt(1.0 + norm * norm * float(np.sum(self.reach**2)))
-        return (yield from self.tail(of.Lengths(name, 1.0, most, self.frame)))
+        return (yield from self.tail(of.RowLengths(name, 1.0, most, self.frame)))
 
     def whiten_again(self) -> Read:
         """Second moments of whitened rows: what is left of their mean and correlation is removed."""

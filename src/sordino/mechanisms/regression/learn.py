@@ -19,7 +19,7 @@ from sordino.mechanisms.regression.first_answers import FirstAnswers, Read
 from sordino.mechanisms.regression.noised import inverse_of, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
-from sordino.mechanisms.regression.rows import Round
+from sordino.mechanisms.regression.rows import FitRound
 from sordino.noise.port import Statistic
 
 # Of normal errors, the median of sizes and what nine tenths of them are below, in standard deviations.
@@ -49,10 +49,10 @@ _LEAST_KEPT = 0.5
 _STEP_FLOOR, _LAST_FLOOR = 0.1, 0.02
 
 
-class Point(NamedTuple):
+class Known(NamedTuple):
     """What is known at a point."""
 
-    own: Round
+    own: FitRound
     at: Array  # the coefficients there
     gradient: Array  # the mean gradient, of this round and of earlier ones that are moved here
     away: Array  # how far from here the rounds were asked on average, which their gradients are moved by
@@ -70,7 +70,7 @@ class Learned(NamedTuple):
     effects: Effects  # the prior
     rows: ModelRows  # how gradients bend
     to_encoded: Array  # from whitened coefficients to encoded ones
-    last: Point  # what is known at the last point
+    last: Known  # what is known at the last point
     sampling: Array  # the covariance of the gradient's sampling error
     extra: Array  # the covariance of what corrections leave open
     bend: float  # the relative error of a straight line of length 1
@@ -107,10 +107,10 @@ class _Learner(FirstAnswers):
         scale, dispersion = self.residual_scale(known.own.at), known.own.at.dispersion
         return Learned(effects, self.rows, to_encoded, known, sampling, extra, bend, self.moved, *scale, dispersion)
 
-    def round(self, point: Array, at: At, spread: Array | None = None) -> Round:
-        return Round(self.kind, self.frame, point.reshape(-1, self.outputs), at, self.tau, self.far, spread)
+    def round(self, point: Array, at: At, spread: Array | None = None) -> FitRound:
+        return FitRound(self.kind, self.frame, point.reshape(-1, self.outputs), at, self.tau, self.far, spread)
 
-    def ask_point(self, place: int, point: Array, at: At, before: Point | None) -> Generator[Statistic, Array, Point]:
+    def ask_point(self, place: int, point: Array, at: At, before: Known | None) -> Generator[Statistic, Array, Known]:
         """Gradient and slopes at a point, and what earlier rounds say there."""
         last, spread = place == self.plan.rounds, None
         if self.kind.start == "number":
@@ -125,7 +125,7 @@ class _Learner(FirstAnswers):
             at = at._replace(level=None)
         own = self.round(point, at._replace(last=last), spread)
         gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, own))
-        matrix, matrix_noise = yield from self.ask(of.Slopes(f"slopes {place}", own.slope_bound, own))
+        matrix, matrix_noise = yield from self.ask(of.SlopeMatrix(f"slopes {place}", own.slope_bound, own))
         # A direction that is flatter than the noise is read as flat as the noise.
         seen = matrix_noise / max(float(np.mean(np.diag(matrix)[self.outputs :])), matrix_noise)
         floor = max(_LAST_FLOOR, min(seen, _STEP_FLOOR)) if last else _STEP_FLOOR
@@ -152,7 +152,7 @@ class _Learner(FirstAnswers):
         mean, away = weights @ np.array([one for one, _, _ in self.asked]), weights @ distances
         variance = float(weights**2 @ variances)
         whole = variance + float(weights**2 @ squares) * open_slopes
-        return Point(own, point, mean, away, variance, whole, slopes, left, matrix_noise, unit)
+        return Known(own, point, mean, away, variance, whole, slopes, left, matrix_noise, unit)
 
     def read_scale(self, point: Array, place: int) -> Generator[Statistic, Array, At]:
         """The scale of residuals of numbers, by their median size; and where they are cut."""
@@ -244,7 +244,7 @@ class _Learner(FirstAnswers):
         self.stray = self.stray_share * there.lost / n / math.sqrt(at.typical)
         return at._replace(cut=cut, factor=factor)
 
-    def read_meat(self, known: Point) -> Generator[Statistic, Array, tuple[Array, Array]]:
+    def read_meat(self, known: Known) -> Generator[Statistic, Array, tuple[Array, Array]]:
         """The covariance of the mean score, and that of what corrections leave open."""
         own, slopes = known.own, known.slopes
         most, direction, shift = own.gradient_bound, None, 0.0
@@ -300,7 +300,7 @@ class _Learner(FirstAnswers):
         return max(scale, 1e-9), math.sqrt(1.0 / self.n + (2.0 * self.noise("residuals 1") / self.n) ** 2)
 
 
-def settled(rows: ModelRows, effects: Effects, known: Point, inverse: Array) -> tuple[Array, Array]:
+def settled(rows: ModelRows, effects: Effects, known: Known, inverse: Array) -> tuple[Array, Array]:
     """Where gradient and prior balance, with the prior's factors at their posterior mean; and these factors.
 
     `inverse` is that of the gradient's covariance.

@@ -270,7 +270,7 @@ def expected(made: Plan) -> Expected:
     width = np.concatenate([[distance], _CORRELATED / spread])
     half, prior = made.kind.half, made.kind.half * made.kind.effect_scale
     sides = [half * np.repeat(one * width, made.outputs) for one in (sampling, privacy)]
-    found = Expected(*sides, prior, math.hypot(sampling, privacy), made.budget < LEAST_BUDGET)
+    found = Expected(sides[0], sides[1], prior, math.hypot(sampling, privacy), made.budget < LEAST_BUDGET)
     # A column that uses all of its range has to be known better than half the prior's standard deviation.
     well_spread = TYPICAL_SPREAD / _CORRELATED * math.sqrt(3.0) * float(np.median(found.together[1:]))
     return found._replace(refused=found.refused or well_spread > 0.5 * prior)

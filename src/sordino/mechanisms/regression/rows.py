@@ -135,7 +135,7 @@ def weigh(lengths: Array, tau: float | Array, far: float | Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class FitRound:
     """Public numbers of a round: family, point, weights.
 
     A row with u = g z has weight w = min(1, tau / |u|, tau far / |u|^2), so w |u| <= tau and w |u|^2 <= tau far.

@@ -1,7 +1,7 @@
 """Every statistic that a fit releases: what rows add to it, in whole numbers, and the most that one unit can add.
 
 `noise.port.Statistic` says how far one unit moves a sum of each shape, and proves it; *centre*: see `Centre`. Bounds of
-what rows say at a point follow from the weights of `rows.Round`, which see columns alone, and from the family's bounds.
+what rows say at a point follow from the weights of `FitRound`, which see columns alone, and from the family's bounds.
 
 *Floating point.* Contributions are computed from one row (or one unit's rows) and public numbers, by elementwise
 operations and exact products. They are shortened a hair below their bound and cut towards 0 to whole numbers of a
@@ -24,7 +24,7 @@ from sordino.data.scaling import row_lengths
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import Poisson
 from sordino.mechanisms.regression.noised import BINS, EDGES
-from sordino.mechanisms.regression.rows import Frame, Round, UnitRows, exponent_of, weigh
+from sordino.mechanisms.regression.rows import FitRound, Frame, UnitRows, exponent_of, weigh
 from sordino.noise import integer_sums as exact
 from sordino.noise.integer_sums import DIGITS, Contributions, Nonnegative
 from sordino.noise.port import FINE, Statistic
@@ -74,7 +74,7 @@ class Histogram(Statistic):
         return tallies(rows, np.clip(places, 0, BINS - 1), BINS)
 
 
-class Products(Statistic):
+class MatrixSum(Statistic):
     """The sum of v v' for vectors that are shortened to `cut`: positive semidefinite, bound cut^2."""
 
     shape = "matrix"
@@ -173,14 +173,14 @@ class Squares(OfColumns):
         return vectors(rows, shorten(self.scaled(rows) ** 2, self.cut) / self.cut, Nonnegative)
 
 
-class Scatter(Products, OfColumns):
+class Scatter(MatrixSum, OfColumns):
     """The sum of u u', u = (x - c) / s shortened to `cut`: bound cut^2."""
 
     def contributions(self, rows: UnitRows) -> Contributions:
         return self.grams(rows, shorten(self.scaled(rows), self.cut))
 
 
-class Lengths(Histogram):
+class RowLengths(Histogram):
     """A histogram of the lengths of whitened rows."""
 
     frame: Frame
@@ -189,7 +189,7 @@ class Lengths(Histogram):
         return rows.whitened(self.frame).lengths
 
 
-class Again(Products):
+class Again(MatrixSum):
     """The sum of z z' for whitened rows shortened to `cut`, the intercept included: bound cut^2."""
 
     frame: Frame
@@ -254,7 +254,7 @@ class CountsAndExposure(Statistic):
 class AtPoint(Statistic):
     """A statistic of what rows say at a point, with a number for each coefficient unless it says otherwise."""
 
-    round: Round
+    round: FitRound
 
     @property
     def size(self) -> int:
@@ -292,7 +292,7 @@ class Spread(Gradient):
         return shorten(values[:, None], self.bound) * rows.mass(slice(None))[:, None]
 
 
-class Slopes(Products, AtPoint):
+class SlopeMatrix(MatrixSum, AtPoint):
     """The sum of w u u' x v, v the sum of r r' over roots: w |u|^2 <= tau far and |v| <= c, so the bound is tau far c.
 
     Each root gives a vector sqrt(w) u x r that is cut to whole numbers; products of these add up to the matrix. With
@@ -357,7 +357,7 @@ class ScoreSizes(Histogram, Scores):
         return row_lengths(self.scores(rows, self.most))
 
 
-class Meat(Products, Scores):
+class Meat(MatrixSum, Scores):
     """The sum over units of q q', q the mean of their rows', which are shortened to `cut` each: the bound is cut^2.
 
     Where the family bounds the sum over a unit's rows, these are shortened together, to at most `cut`.
