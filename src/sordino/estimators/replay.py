@@ -28,9 +28,9 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient, RepeatAndSelect, Spec
 from sordino.core.validate import InputError, SordinoError, instance_of
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
-from sordino.fitting.declaration import Declaration, EncodedRows, declared_columns
+from sordino.fitting.declaration import EncodedRows, FitDeclaration, declared_columns
 from sordino.fitting.fit import fit, table_rows
-from sordino.fitting.methods import Plan, choose
+from sordino.fitting.methods import FitPlan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
 from sordino.fitting.problem import FitProblem, Sources, delta_cautions
 from sordino.fitting.tasks import asked_of, task_of
@@ -93,11 +93,11 @@ class _RefusingLedger(Ledger):
         raise InputError("An audit spends nothing.")
 
 
-def debit_faults(release: StoredRelease, problem: FitProblem, plan: Plan, table: Cells) -> list[str]:
+def debit_faults(release: StoredRelease, problem: FitProblem, plan: FitPlan, table: Cells) -> list[str]:
     """What contradicts that a fit debits a ledger for the run that it makes, and reads no row before or if refused."""
     ledger, read = _RefusingLedger(), []
 
-    def refused(declaration: Declaration) -> EncodedRows:
+    def refused(declaration: FitDeclaration) -> EncodedRows:
         read.append(declaration)
         raise InputError("An audit of a debit reads no row.")
 
@@ -136,7 +136,7 @@ def unplanned(release: StoredRelease) -> str | None:
     return "" if lost is None else f"Its plan says, and the release does not: {lost}"
 
 
-def planned_again(release: StoredRelease) -> tuple[FitProblem, Plan]:
+def planned_again(release: StoredRelease) -> tuple[FitProblem, FitPlan]:
     """What was asked for, and its plan, whose spec is that of the release; refused where it is another."""
     settings, schema = release.settings, release.schema
     task = task_of(settings)

@@ -24,7 +24,7 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
 from sordino.data.encode import number_of
 from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
-from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
+from sordino.fitting.declaration import EncodedRows, FitDeclaration, encoded_rows
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import Sources
@@ -140,7 +140,7 @@ class SumPlan:
     def charged(
         self,
         kind: str,
-        declarations: Sequence[Declaration],
+        declarations: Sequence[FitDeclaration],
         data: object,
         sums: Callable[[list[EncodedRows]], ScoredSums],
         answer: Callable[[Array], tuple[Result, dict[str, Any]]],
@@ -178,7 +178,7 @@ def sum_plan(
 
 
 def read_rows(
-    declarations: Sequence[Declaration], relation: Relation, data: object, access: RowAccess
+    declarations: Sequence[FitDeclaration], relation: Relation, data: object, access: RowAccess
 ) -> list[EncodedRows]:
     """Rows of one table as each declaration encodes them; after the debit, and refused as every fit refuses them."""
     whole = [replace(one, schema=replace(one.schema, row_norm=None)) for one in declarations]

@@ -25,9 +25,9 @@ from sordino.data.encode import number_of
 from sordino.data.words import shown_names
 from sordino.explore.scoring import SCORED, losses, read_rows
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public
-from sordino.fitting.declaration import Declaration
+from sordino.fitting.declaration import FitDeclaration
 from sordino.fitting.fit import fit_contents, table_rows
-from sordino.fitting.methods import METHODS, Plan
+from sordino.fitting.methods import METHODS, FitPlan
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
@@ -224,7 +224,7 @@ def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
 class ChoicePlan:
     """What is about to run: a plan for each candidate, the noise of the score, and what is certified and charged."""
 
-    plans: tuple[tuple[Declaration, Plan], ...]
+    plans: tuple[tuple[FitDeclaration, FitPlan], ...]
     score: ScoreNoise
     trials: NegativeBinomialTrials
     explanation: Explanation
@@ -275,7 +275,7 @@ class ChoicePlan:
 
 def _planned(
     task: Task, schema: Schema, one: Candidate, data: object, epsilon: float, delta: float, relation: Relation
-) -> tuple[Declaration, Plan]:
+) -> tuple[FitDeclaration, FitPlan]:
     """The plan of one candidate's fit, and the declaration that its rows are read with."""
     if schema.weight is not None:
         raise InputError("A choice needs a schema without weights: scores do not weight records.")

@@ -29,7 +29,7 @@ from sordino.fitting.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
-class Declaration:
+class FitDeclaration:
     """A task, a full schema that it can learn from, and the labels behind the codes of its target."""
 
     task: Task
@@ -46,7 +46,7 @@ class EncodedRows(NamedTuple):
     weights: Array | None = None
 
 
-def declared(given: object, task: Task, relation: Relation, X: object, y: object) -> Declaration:
+def declared(given: object, task: Task, relation: Relation, X: object, y: object) -> FitDeclaration:
     """The declaration of a fit. Of X and y only their shape is looked at, and labels that are declared public."""
     if isinstance(given, ArrayBounds):
         return _of_arrays(given, task, relation, X, y)
@@ -71,15 +71,15 @@ def declared(given: object, task: Task, relation: Relation, X: object, y: object
     return found
 
 
-def declared_columns(schema: Schema, task: Task) -> Declaration:
+def declared_columns(schema: Schema, task: Task) -> FitDeclaration:
     """What a schema declares for a task; looks at no row."""
     if schema.reads_private_data:
         raise InputError("The bounds of this schema were taken from private rows. Declare them from public knowledge.")
     read = task.declared(schema)
-    return Declaration(task, read, read.declared_target().kind.labels if task.classifies else None)
+    return FitDeclaration(task, read, read.declared_target().kind.labels if task.classifies else None)
 
 
-def encoded_rows(declaration: Declaration, relation: Relation, X: object, y: object) -> EncodedRows:
+def encoded_rows(declaration: FitDeclaration, relation: Relation, X: object, y: object) -> EncodedRows:
     """Encode private rows: features and targets; labels as signs where there are two, as codes where there are more."""
     schema = declaration.schema
     table = as_table(schema, X)
@@ -89,7 +89,7 @@ def encoded_rows(declaration: Declaration, relation: Relation, X: object, y: obj
 
 
 def encoded_arrays(
-    declaration: Declaration, relation: Relation, bounds: ArrayBounds, X: Bare, y: Bare | None, weights: Bare | None
+    declaration: FitDeclaration, relation: Relation, bounds: ArrayBounds, X: Bare, y: Bare | None, weights: Bare | None
 ) -> EncodedRows:
     """The same for arrays without names, whose types were looked at before."""
     schema = declaration.schema
@@ -106,7 +106,7 @@ def encoded_arrays(
     return encoded_table(declaration, relation, Table(columns))
 
 
-def encoded_table(declaration: Declaration, relation: Relation, table: Table) -> EncodedRows:
+def encoded_table(declaration: FitDeclaration, relation: Relation, table: Table) -> EncodedRows:
     """Encode a table that has all declared columns, the target among them."""
     schema = declaration.schema
     if schema.target is None:
@@ -166,7 +166,7 @@ def as_table(schema: Schema, X: object) -> Table:
     return read_table(schema.source(X), None if schema.extra_columns == "refuse" else schema.named_columns())
 
 
-def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
+def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> FitDeclaration:
     rows, width = np.shape(X)
     records = given.records
     if records is None:
@@ -177,7 +177,7 @@ def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: An
     if task.outcome and not task.classifies and given.target is None:
         raise InputError("ArrayBounds need a target for regression. Declare target=(low, high).")
     schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)
-    return Declaration(task, task.declared(schema), labels)
+    return FitDeclaration(task, task.declared(schema), labels)
 
 
 def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:

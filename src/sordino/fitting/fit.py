@@ -28,8 +28,8 @@ from sordino.fitting.charge import (
     check_public,
     not_stored,
 )
-from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
-from sordino.fitting.methods import Outcome, Plan, choose
+from sordino.fitting.declaration import EncodedRows, FitDeclaration, declared, encoded_arrays, encoded_rows
+from sordino.fitting.methods import FitPlan, Outcome, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
 from sordino.fitting.problem import FitProblem, Sources, delta_cautions
 from sordino.fitting.resume import FitCheckpoint
@@ -46,8 +46,8 @@ from sordino.models.base import describe_model
 class RowSource:
     """Rows that were declared and not read: `read` encodes them after the debit, `number` counts them before it."""
 
-    declaration: Declaration
-    read: Callable[[Declaration], EncodedRows]
+    declaration: FitDeclaration
+    read: Callable[[FitDeclaration], EncodedRows]
     preprocessing: str
     in_parts: TableInParts | None = None
     number: Callable[[], int] | None = None
@@ -80,7 +80,7 @@ STAGES = ("planning", "certifying", "reading rows", "learning")  # the stages th
 class Fit:
     """A finished fit: the plan that ran, what the theorems say of it, and what may be published."""
 
-    plan: Plan
+    plan: FitPlan
     explanation: Explanation
     outcome: Outcome
     release: StoredRelease
@@ -145,7 +145,7 @@ def fit(
 
 
 def fit_contents(
-    plan: Plan, outcome: Outcome, result: Result, settings: Mapping[str, object] = MappingProxyType({})
+    plan: FitPlan, outcome: Outcome, result: Result, settings: Mapping[str, object] = MappingProxyType({})
 ) -> RunContents[Result]:
     """What a fit of a plan releases: its posterior under the plan's cautions, and these settings before its own."""
     problem = plan.problem
@@ -170,7 +170,7 @@ def fit_contents(
 
 
 def _learned(
-    given: RowSource, plan: Plan, declaration: Declaration, sources: Sources, access: RowAccess, begin: Begin
+    given: RowSource, plan: FitPlan, declaration: FitDeclaration, sources: Sources, access: RowAccess, begin: Begin
 ) -> Outcome:
     """Open the rows, in memory or in parts, and run the method."""
     if given.in_parts is not None:

@@ -18,7 +18,7 @@ from sordino.data.table import Table
 from sordino.engines.totals import Encode, Engine, Progress, Totals, engine_of, ignore_progress
 from sordino.engines.unit_buckets import UnitSpread, buckets_for
 from sordino.fitting.charge import RowAccess
-from sordino.fitting.declaration import Declaration, encoded_table
+from sordino.fitting.declaration import FitDeclaration, encoded_table
 from sordino.fitting.methods import Outcome
 from sordino.fitting.methods.bounded_influence import BoundedInfluence, InfluencePlan, given_rows
 from sordino.fitting.problem import Sources
@@ -34,7 +34,7 @@ IN_MEMORY = "memory"
 class EncodedThere:
     """How rows of some part become what is summed; public, so that it can travel."""
 
-    declaration: Declaration
+    declaration: FitDeclaration
     plan: InfluencePlan
 
     def __call__(self, table: Table) -> Iterator[UnitRows]:
@@ -81,7 +81,7 @@ class TableInParts:
     told: Progress = ignore_progress
     keep: Any = None
 
-    def learned(self, plan: InfluencePlan, declaration: Declaration, sources: Sources, access: RowAccess) -> Outcome:
+    def learned(self, plan: InfluencePlan, declaration: FitDeclaration, sources: Sources, access: RowAccess) -> Outcome:
         """Learn from the parts, after the debit; what the checkpoint holds of rounds before is not asked again."""
         method = instance_of("the method", plan.method, BoundedInfluence)
         schema, kept = declaration.schema, access.checkpoint

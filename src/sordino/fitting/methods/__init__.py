@@ -4,8 +4,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from sordino.fitting.methods.base import METHODS as METHODS
+from sordino.fitting.methods.base import FitPlan as FitPlan
 from sordino.fitting.methods.base import Outcome as Outcome
-from sordino.fitting.methods.base import Plan as Plan
 from sordino.fitting.methods.base import choose as choose
 from sordino.fitting.methods.base import method as method
 

@@ -21,7 +21,7 @@ from sordino.models.base import Model
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class FitPlan:
     """A run decided from public knowledge alone: its spec is certified, debited and then run.
 
     `predicted` is the expected error over that of the best constant. `cautions` are what the reader of the release sees
@@ -83,11 +83,11 @@ class Method(ABC):
         return False
 
     @abstractmethod
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> FitPlan:
         """Decide everything, the noise included, from public knowledge."""
 
     @abstractmethod
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         """Learn from the rows, once the plan is certified and debited."""
 
     def why_not(self, problem: FitProblem) -> str | None:
@@ -235,7 +235,7 @@ class BudgetWarning(UserWarning):
     """The budget is too small, for this many records and columns, to learn more than a constant."""
 
 
-def beats_constant(plan: Plan) -> bool:
+def beats_constant(plan: FitPlan) -> bool:
     """Whether a plan promises to beat the best constant; with intervals that hold, to inform about coefficients."""
     if plan.method.intervals_hold:
         return plan.method.informs(plan.problem)
@@ -262,7 +262,7 @@ def enough_epsilon(methods: Sequence[Method], problem: FitProblem) -> float | No
     return math.ceil(math.exp(high) / unit - 1e-9) * unit
 
 
-def choose(problem: FitProblem, name: str) -> Plan:
+def choose(problem: FitProblem, name: str) -> FitPlan:
     """The plan of a fit; with "auto" it is refused where nothing but a constant could be learned. Looks at no row."""
     applying = methods_of(problem.task)
     if name not in (AUTO, AUTO_OR_CONSTANT):
@@ -284,7 +284,7 @@ def choose(problem: FitProblem, name: str) -> Plan:
             f"{name!r} cannot learn a constant from this schema: method {FALLBACK!r} refuses it, because it "
             f"{constant}. Use {AUTO!r}."
         )
-    plans: list[Plan] = []
+    plans: list[FitPlan] = []
     for word, method in applying.items():
         if word == FALLBACK or not method.considered(problem) or method.why_not(problem) is not None:
             continue
@@ -302,12 +302,12 @@ def choose(problem: FitProblem, name: str) -> Plan:
     return _refuse_or_fall_back(problem, plans, name)
 
 
-def _preference(plan: Plan) -> tuple[bool, float]:
+def _preference(plan: FitPlan) -> tuple[bool, float]:
     """The least expected error; a method with too many coefficients to predict well comes last."""
     return plan.method.too_wide(plan.problem), plan.predicted
 
 
-def _refuse_or_fall_back(problem: FitProblem, plans: list[Plan], name: str) -> Plan:
+def _refuse_or_fall_back(problem: FitProblem, plans: list[FitPlan], name: str) -> FitPlan:
     """The plan of a constant with a warning, or a refusal."""
     constant = methods_of(problem.task).get(FALLBACK)
     usable, best = constant is not None and constant.why_not(problem) is None, min(plans, key=_preference)

@@ -19,9 +19,9 @@ from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     CLASS_SCORES,
     NUMBER_SCORES,
+    FitPlan,
     Method,
     Outcome,
-    Plan,
     error_over_constant,
     full_sums,
     in_parts,
@@ -157,7 +157,7 @@ def influence_plan(problem: FitProblem, columns: PublicColumns) -> EnginePlan:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class InfluencePlan(Plan):
+class InfluencePlan(FitPlan):
     """A plan with the engine's view of the schema, and the engine's own plan."""
 
     columns: PublicColumns
@@ -208,7 +208,7 @@ class BoundedInfluence(Method):
         predicted = error_over_constant(problem, learned)
         return InfluencePlan(self, problem, spec, predicted, cautions, schema, columns=columns, made=made)
 
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         own = instance_of("plan", plan, InfluencePlan)
         given = given_rows(plan.problem, own.columns, rows.X, rows.y, rows.units)
         declared = None if rows.weights is None else plan.problem.records

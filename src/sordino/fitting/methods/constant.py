@@ -11,7 +11,7 @@ from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import Method, Outcome, Plan, described, method, sums_over_all, target_bound
+from sordino.fitting.methods.base import FitPlan, Method, Outcome, described, method, sums_over_all, target_bound
 from sordino.fitting.problem import FitProblem, Sources, class_codes
 from sordino.fitting.tasks import TASKS
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
@@ -39,7 +39,7 @@ class BestConstant(Method):
             return "needs a schema with an intercept"
         return None
 
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> FitPlan:
         view = View.POSTERIOR_PARAMETERS
         if problem.classes == 2:
             # The sum of signs over the declared number of records, the minimiser of n c^2 / 2 - c sum of signs. One
@@ -51,9 +51,9 @@ class BestConstant(Method):
         else:
             query = _TARGETS if problem.classes is None else _COUNTS
             spec = sums_over_all(problem, query, 1, 1.0, problem.mu, view)
-        return Plan(self, problem, spec, predicted=1.0, cautions=(ONLY_A_CONSTANT,))
+        return FitPlan(self, problem, spec, predicted=1.0, cautions=(ONLY_A_CONSTANT,))
 
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         check_size(rows.X)
         fitted = _regression if plan.problem.classes is None else _classification
         return fitted(plan.problem, plan.spec, rows.y, sources.fresh())

@@ -13,7 +13,7 @@ import numpy as np
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import ListSchedule, Spec
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, sums_of, sums_over_all
+from sordino.fitting.methods.base import FitPlan, Method, Outcome, in_parts, method, sums_of, sums_over_all
 from sordino.fitting.methods.dp_vi import SHARE_OF_CHECK, check_rounds, check_spec, noised_residual_variance, scores_at
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
@@ -102,14 +102,14 @@ class StochasticExpectationPropagation(Method):
             return f"needs at most {_MOST_COLUMNS} encoded columns, and the schema has {problem.features}"
         return None
 
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> FitPlan:
         rounds = rounds_of(problem)
         steps = _steps_spec(problem, rounds)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
         lattice = sums_of(steps), rounds.site.family(problem.features).size
-        return Plan(self, problem, spec, _predicted(problem, rounds, steps), lattice=lattice)
+        return FitPlan(self, problem, spec, _predicted(problem, rounds, steps), lattice=lattice)
 
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, rounds = plan.problem, rounds_of(plan.problem)
         steps = _steps_spec(problem, rounds)
         # About how large the noise in a precision is after the last rounds: below it, an eigenvalue says nothing.

@@ -21,7 +21,7 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, methods_of, sums_of, sums_over_all
+from sordino.fitting.methods.base import FitPlan, Method, Outcome, in_parts, method, methods_of, sums_of, sums_over_all
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
@@ -100,13 +100,13 @@ class VariationalInference(Method):
         natural = methods_of(problem.task).get("natural")
         return problem.task.methods[0] == self.name or (natural is not None and natural.refusal(problem) is not None)
 
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> FitPlan:
         steps = _steps_spec(problem)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
         lattice = sums_of(steps), _OPTIONS.family.size(_model(problem).dim(problem.features))
-        return Plan(self, problem, spec, _predicted(problem, steps), lattice=lattice)
+        return FitPlan(self, problem, spec, _predicted(problem, steps), lattice=lattice)
 
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, X, y = plan.problem, rows.X, rows.y
         model = _model(problem)
         steepens = isinstance(model, DenseNetwork) and problem.classes is not None

@@ -6,7 +6,7 @@ from typing import ClassVar
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.validate import instance_of
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import Method, Outcome, Plan, method, sums_of, sums_over_all, too_many_columns
+from sordino.fitting.methods.base import FitPlan, Method, Outcome, method, sums_of, sums_over_all, too_many_columns
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.models.families.regression import GaussianMixture
@@ -24,7 +24,7 @@ class ExpectationMaximisation(Method):
     def refusal(self, problem: FitProblem) -> str | None:
         return too_many_columns(problem)
 
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> FitPlan:
         components, view = problem.settings["components"], View.POSTERIOR_PARAMETERS
         clip, mu = math.hypot(problem.row_norm, 1.0), problem.mu / math.sqrt(_ROUNDS)
         query = "expected statistics of a mixture"
@@ -33,9 +33,9 @@ class ExpectationMaximisation(Method):
         sums = sums_of(spec)
         error = float(sums.sum_noise[0]) / (problem.records / components)
         lattice = sums, components * (1 + problem.features)
-        return Plan(self, problem, spec, error / problem.settings["spread"], lattice=lattice)
+        return FitPlan(self, problem, spec, error / problem.settings["spread"], lattice=lattice)
 
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)
         options = EmOptions(learn_weights=True, start_scale=0.5, rate=0.7)
         posterior = run_em(plan.spec, model, rows.X, sources.fresh(), options=options).posterior

@@ -14,7 +14,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, sums_of, target_bound
+from sordino.fitting.methods.base import FitPlan, Method, Outcome, in_parts, method, sums_of, target_bound
 from sordino.fitting.methods.natural_plan import (
     SETTINGS,
     NaturalSettings,
@@ -89,12 +89,12 @@ class NaturalNetwork(Method):
     def _settings(self, problem: FitProblem) -> NaturalSettings:
         return settings_for(problem, self.settings[problem.task.word])
 
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> FitPlan:
         settings = self._settings(problem)
         specs = natural_specs(problem, settings)
-        return Plan(self, problem, in_parts(problem, *specs), natural_predicted(problem, settings))
+        return FitPlan(self, problem, in_parts(problem, *specs), natural_predicted(problem, settings))
 
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         return _Run(plan.problem, self._settings(plan.problem), rows.X, rows.y, sources).outcome()
 
 

@@ -19,9 +19,9 @@ from sordino.data import Measurement
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     NUMBER_SCORES,
+    FitPlan,
     Method,
     Outcome,
-    Plan,
     counts_spec,
     error_over_constant,
     in_parts,
@@ -125,10 +125,10 @@ class RidgeSteps(Method):
             return "needs a column that can vary"
         return too_many_columns(problem)
 
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> FitPlan:
         asked, pace, parts = self._decided(problem)
         predicted = self._expected_error(asked, parts, pace)
-        return Plan(self, problem, in_parts(asked, *filter(None, parts)), predicted, schema=asked.schema)
+        return FitPlan(self, problem, in_parts(asked, *filter(None, parts)), predicted, schema=asked.schema)
 
     def _decided(self, problem: FitProblem) -> tuple[FitProblem, RidgePace, _Parts]:
         """The problem as rows are read, the pace of the rounds, and what is asked for."""
@@ -147,7 +147,7 @@ class RidgeSteps(Method):
         located = (min(noise, 1.0) / TYPICAL_SPREAD) ** 2 if numbers else fit.prior.intercept**2
         return error_over_constant(problem, fit.expected_share, fit.expected_offset(located))
 
-    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, pace, parts = self._decided(plan.problem)
         X, y = rows.X, rows.y
         first = _first_rows(problem, X, y)
