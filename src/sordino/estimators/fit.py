@@ -7,13 +7,8 @@ from typing import Any
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of
-from sordino.estimators import linear
+from sordino.estimators import linear, supervised
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.supervised import (
-    PrivateBayesianNetworkClassifier,
-    PrivateBayesianNetworkRegressor,
-    PrivateGaussianMixture,
-)
 from sordino.fitting.custom_model import fit_custom
 from sordino.fitting.tasks import AUTO, ignore_progress
 from sordino.inference.release import Release, answering, with_model
@@ -126,8 +121,8 @@ ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
         "robust": linear.PrivateRobustRegression,
         "poisson": linear.PrivatePoissonRegression,
         "cox": linear.PrivateCoxRegression,
-        "network-regressor": PrivateBayesianNetworkRegressor,
-        "network-classifier": PrivateBayesianNetworkClassifier,
-        "mixture": PrivateGaussianMixture,
+        "network-regressor": supervised.PrivateBayesianNetworkRegressor,
+        "network-classifier": supervised.PrivateBayesianNetworkClassifier,
+        "mixture": supervised.PrivateGaussianMixture,
     }
 )

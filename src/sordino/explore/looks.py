@@ -12,21 +12,12 @@ from sordino.accounting.evaluate import explain
 from sordino.core.bound import Relation
 from sordino.core.results import Result, ResultTable
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
-from sordino.data import (
-    Boolean,
-    Category,
-    ColumnKind,
-    Feature,
-    MissingRule,
-    Number,
-    Ordered,
-    Schema,
-    column_names,
-    read_schema,
-    read_table,
-)
+from sordino.data.columns.base import ColumnKind, MissingRule
+from sordino.data.columns.category import Boolean, Category
+from sordino.data.columns.number import Number, Ordered
 from sordino.data.encode import check_number, check_parts, number_of
-from sordino.data.sources.registry import parts_of
+from sordino.data.schema import Feature, Schema, read_schema
+from sordino.data.sources.registry import column_names, parts_of, read_table
 from sordino.data.table import Table
 from sordino.explore.look_plan import LookPlan, sums_in_memory, sums_in_parts
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line

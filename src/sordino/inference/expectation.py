@@ -92,17 +92,10 @@ class ExpectedLine:
 
 @dataclass(frozen=True, eq=False)
 class Expectation(Result):
-    """What a fit would give, from declared numbers alone; see `sordino.plan`.
+    """What a fit would give, from declared numbers alone; see `sordino.plan` for level, effect, width and power.
 
-    Attributes:
-        plan: the engine's plan, the one that a fit has.
-        columns: the schema as the engine sees it.
-        outputs: for several classes the words of all but the first.
-        level: of intervals and tests.
-        effect: effects whose power is asked for, as `effects` takes them.
-        width: widths whose epsilon is asked for, in the same form.
-        power: of the smallest effect that is shown.
-        ratio: what exp of an effect is called.
+    `plan` is the engine's, which a fit has too, `columns` the schema as the engine sees it, `outputs` for several
+    classes the words of all but the first, and `ratio` what exp of an effect is called.
     """
 
     plan: EnginePlan

@@ -14,20 +14,14 @@ from sordino.core import __version__
 from sordino.core.arrays import Array, tails, weighted_quantiles
 from sordino.core.results import Estimate, Result, ResultTable, by_name, figure, interval, optional_module
 from sordino.core.validate import InputError, Interval, instance_of, number, refuse, whole_number
-from sordino.data import (
-    Boolean,
-    Category,
-    ColumnKind,
-    Date,
-    Measurement,
-    Number,
-    Ordered,
-    Schema,
-    from_arrays,
-    read_table,
-)
+from sordino.data.columns.base import ColumnKind
+from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.interaction import Interaction
+from sordino.data.columns.number import Date, Measurement, Number, Ordered
 from sordino.data.raw_columns import Column
+from sordino.data.schema import Schema
+from sordino.data.sources.in_memory import from_arrays
+from sordino.data.sources.registry import read_table
 from sordino.data.table import Table
 from sordino.data.words import shown_names
 from sordino.fitting.predictor import Predictor

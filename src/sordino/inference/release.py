@@ -20,17 +20,7 @@ from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import LEVEL, Line
 from sordino.inference.margins import with_guarantee
-from sordino.inference.summary import (
-    CHECK,
-    COMPARISON,
-    LOOK,
-    Summary,
-    answer_table,
-    check_table,
-    comparison_table,
-    summary_of,
-    under_guarantee,
-)
+from sordino.inference.summary import Summary, stored_table, summary_of, under_guarantee
 from sordino.ledger.release import StoredRelease, folder
 from sordino.ledger.release.coverage import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
 from sordino.ledger.signing_keys import SigningKey
@@ -65,14 +55,10 @@ class Release(StoredRelease):
         Args:
             level: of the intervals, in (0, 1); a look, a check and a comparison have that of their own.
         """
-        given = self.settings
-        if self.kind == LOOK:
-            return answer_table(self)
-        if self.kind == CHECK:
-            return check_table(given["bands"], given["about"], given["level"], self)
-        if self.kind == COMPARISON:
-            return comparison_table(given["models"], given["level"], self)
-        return summary_of(self, level) if task_of(given) else parameters_of(self, level)
+        table = stored_table(self)
+        if table is not None:
+            return table
+        return summary_of(self, level) if task_of(self.settings) else parameters_of(self, level)
 
     def plot(self, ax: object = None) -> Any:
         """The estimates of `summary` with their intervals, on matplotlib axes."""

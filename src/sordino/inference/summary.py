@@ -319,6 +319,16 @@ def under_guarantee(what: str, release: StoredRelease, more: str = "") -> str:
     return f"{what}, epsilon {show_up(release.epsilon)} at delta {release.delta:g}{more}.{private}"
 
 
+def stored_table(release: StoredRelease) -> ResultTable | None:
+    """The table of a look, a check or a comparison; None for any other release."""
+    given = release.settings
+    if release.kind == CHECK:
+        return check_table(given["bands"], given["about"], given["level"], release)
+    if release.kind == COMPARISON:
+        return comparison_table(given["models"], given["level"], release)
+    return answer_table(release) if release.kind == LOOK else None
+
+
 def answer_table(release: StoredRelease) -> ResultTable:
     """The answers of a look."""
     level = f"{100 * release.settings['level']:g} % interval"

@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 from sordino.core.spec import fields as shapes
 from sordino.core.spec.fields import Contradiction, Word
 from sordino.core.validate import Interval, refuse
-from sordino.data.columns.base import (
-    REFUSE,
-    ColumnKind,
-    MissingRule,
-    MissingRuleShape,
-    RawValue,
-    ReadCells,
-    column_kind,
-)
+from sordino.data.columns import base
 from sordino.data.raw_columns import NO_DAY, TEXT, Column
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SMALLEST_SCALE, SYMMETRIC, Scaling, add_up, float32_up
 from sordino.data.table import as_codes, as_days, as_numbers
@@ -37,7 +29,7 @@ class OutOfRange(StrEnum):
     REFUSE = "refuse"
 
 
-class Measurement(ColumnKind):
+class Measurement(base.ColumnKind):
     """A kind whose values are numbers between two public ends, scaled by public constants."""
 
     as_target: ClassVar[bool] = False
@@ -80,10 +72,10 @@ class Measurement(ColumnKind):
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         """The values as numbers in the unit of the bounds, in a fresh array, NaN where a cell holds none."""
 
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> base.ReadCells:
         values = self.measured(name, column, tokens)
         if values.size and self.low <= values.min() and values.max() <= self.high:  # nor is any NaN then
-            return ReadCells(self.scaled(values), np.zeros(len(values), bool))
+            return base.ReadCells(self.scaled(values), np.zeros(len(values), bool))
         missing = np.isnan(values)
         self.missing.check(name, missing, self.domain, self._hint(column))
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
@@ -93,7 +85,7 @@ class Measurement(ColumnKind):
         np.clip(values, self.low, self.high, out=values)
         if self.fill is not None:
             values[missing] = self.fill
-        return ReadCells(self.scaled(values), missing, clipped)
+        return base.ReadCells(self.scaled(values), missing, clipped)
 
     def _hint(self, column: Column) -> str:
         return ""
@@ -109,16 +101,16 @@ class Measurement(ColumnKind):
         centre, scale = self.centre_and_scale
         return np.asarray(encoded, dtype=np.float64) * scale + centre
 
-    def extremes(self) -> tuple[RawValue, RawValue]:
+    def extremes(self) -> tuple[base.RawValue, base.RawValue]:
         low, high = map(abs, self.limits)
         largest, smallest = self.target_extremes()
         return (smallest, largest) if low > high else (largest, smallest)
 
-    def target_extremes(self) -> tuple[RawValue, RawValue]:
+    def target_extremes(self) -> tuple[base.RawValue, base.RawValue]:
         return self.high, self.low
 
 
-@column_kind("number")
+@base.column_kind("number")
 @dataclass(frozen=True)
 class Number(Measurement):
     """A measurement in [low, high]; values outside are clipped and counted, or refused if so declared."""
@@ -128,7 +120,7 @@ class Number(Measurement):
     low: Annotated[float, _RAW, "public lower bound"]
     high: Annotated[float, _RAW, "public upper bound, above low"]
     scaling: Annotated[str, Word(tuple(Scaling))] = SYMMETRIC
-    missing: Annotated[MissingRule, MissingRuleShape(_RAW)] = REFUSE
+    missing: Annotated[base.MissingRule, base.MissingRuleShape(_RAW)] = base.REFUSE
     out_of_range: Annotated[str, Word(tuple(OutOfRange)), "clip and count, or stop"] = OutOfRange.CLIP
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -157,14 +149,14 @@ class Number(Measurement):
         return " Its decimal mark is declared a comma." if comma else " If its decimal mark is a comma, declare that."
 
 
-@column_kind("ordered")
+@base.column_kind("ordered")
 @dataclass(frozen=True)
 class Ordered(Measurement):
     """A word from a list in an order, as even steps from -1 to 1, for features; any other word counts as missing."""
 
     low: ClassVar[float] = 0.0  # type: ignore[misc]
     values: Annotated[tuple[str, ...], WordList(least=2), "the words, the lowest first"]
-    missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
+    missing: Annotated[base.MissingRule, base.MissingRuleShape(TextLine())] = base.REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.missing.rule == "value" and self.missing.value not in self.values:
@@ -194,7 +186,7 @@ class Ordered(Measurement):
         codes = as_codes(column, name, self.values, tokens)
         return np.where(codes < 0, np.nan, codes.astype(np.float64))
 
-    def target_extremes(self) -> tuple[RawValue, RawValue]:
+    def target_extremes(self) -> tuple[base.RawValue, base.RawValue]:
         return self.values[-1], self.values[0]
 
 
@@ -231,7 +223,7 @@ class Day(TextLine):
         return {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
 
 
-@column_kind("date")
+@base.column_kind("date")
 @dataclass(frozen=True)
 class Date(Measurement):
     """A date between two others, as days or as one of its parts, for features only; dates outside are clipped."""
@@ -240,7 +232,7 @@ class Date(Measurement):
     last: Annotated[str, Day(), "public last date, after the first"]
     part: Annotated[str, Word(tuple(DatePart)), "days, or the number of year, month or day of the week"] = DatePart.DAYS
     format: Annotated[str, TextLine(blank=False), "how text spells a date, such as %d.%m.%Y"] = "%Y-%m-%d"
-    missing: Annotated[MissingRule, MissingRuleShape(Day())] = REFUSE
+    missing: Annotated[base.MissingRule, base.MissingRuleShape(Day())] = base.REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
         if not self.first < self.last:
@@ -290,5 +282,5 @@ class Date(Measurement):
         # Dates are brought between the two before their part is taken, so that every part is one of a date allowed.
         return np.where(days == NO_DAY, np.nan, self._parts(np.clip(days, *ends)))
 
-    def target_extremes(self) -> tuple[RawValue, RawValue]:
+    def target_extremes(self) -> tuple[base.RawValue, base.RawValue]:
         return self.last, self.first
