@@ -12,7 +12,7 @@ from sordino.auditing.lower_bound import AuditOptions, Examined, audit
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.report.figures import bar_figure, steps_chart, steps_figure, trade_off_figure
-from sordino.report.steps import POINTS, Sandwich, at_steps, sandwich, steps_curves
+from sordino.report.steps import POINTS, StepCurves, at_steps, sandwich, steps_curves
 from tests.report.example_releases import DELTA, spec_named
 
 
@@ -70,12 +70,12 @@ def test_a_run_that_no_theorem_covers_is_said_to_be_so():
 @pytest.mark.parametrize("name", ["cyclic-last-iterate", "kept-draws"])
 def test_what_leaks_at_least_is_never_above_what_is_certified(name):
     found = sandwich(spec_named(name), DELTA)
-    assert isinstance(found, Sandwich)
-    upper, lower = dict(found.curves.envelope), dict(found.lower)
+    assert isinstance(found, StepCurves)
+    upper, lower = dict(found.envelope), dict(found.lower)
     assert len(lower) >= 10
     assert set(lower) <= set(upper)
     assert all(value <= upper[steps] for steps, value in lower.items())
-    assert max(upper) == max(lower) == found.curves.steps[-1]
+    assert max(upper) == max(lower) == found.steps[-1]
     # A line that lost by far does not flatten the others.
     top = max(upper.values())
     drawn = steps_chart("s", found).chart.series
@@ -95,10 +95,10 @@ def test_a_run_of_several_parts_is_stopped_in_its_last_one():
     run = {"algorithm": {"kind": "composite", "parts": parts}, "relation": "replace-one", "view": "all-iterates"}
     spec = stated_spec(run | {"delta": DELTA})
     found = sandwich(spec, DELTA)
-    assert isinstance(found, Sandwich)
-    assert found.curves.steps == tuple(range(1, 9))
-    assert found.curves.counted == "steps of the last part"
-    upper, lower = dict(found.curves.envelope), dict(found.lower)
+    assert isinstance(found, StepCurves)
+    assert found.steps == tuple(range(1, 9))
+    assert found.counted == "steps of the last part"
+    upper, lower = dict(found.envelope), dict(found.lower)
     assert set(lower) == set(upper)
     assert all(value <= upper[steps] for steps, value in lower.items())
     values = [upper[steps] for steps in sorted(upper)]

@@ -15,7 +15,7 @@ from sordino.core.gaussian import show_down, show_up
 from sordino.core.results import Estimate, figure, interval, percent
 from sordino.inference.contrasts import INTERCEPT, Line
 from sordino.report import charts
-from sordino.report.steps import Sandwich, StepCurves
+from sordino.report.steps import StepCurves
 
 if TYPE_CHECKING:
     from sordino.inference.expectation import Expectation
@@ -202,13 +202,13 @@ def _wide(values: Sequence[float]) -> bool:
     return bool(positive) and max(positive) > _WIDE * min(positive)
 
 
-def steps_chart(ident: str, sandwich: Sandwich) -> charts.Figure:
+def steps_chart(ident: str, curves: StepCurves) -> charts.Figure:
     """The tightest certificate and the exact lower bound against steps, the other theorems behind them."""
-    curves, upper = sandwich.curves, sandwich.curves.envelope
+    upper = curves.envelope
     lines = [charts.Series("certified: the tightest at each step", upper, charts.CERTIFIED)]
-    if sandwich.lower:
+    if curves.lower:
         name = "lower bound of the description (exact, worst case)"
-        lines.append(charts.Series(name, sandwich.lower, charts.AUDITED))
+        lines.append(charts.Series(name, curves.lower, charts.AUDITED))
     # A theorem that is the tightest everywhere is the certified line itself.
     tightest = tuple(value for _, value in upper)
     ceiling = _TALLEST * max(value for value in tightest if math.isfinite(value))
@@ -219,7 +219,7 @@ def steps_chart(ident: str, sandwich: Sandwich) -> charts.Figure:
     ]
     lines += [line for line in others if any(math.isfinite(value) for _, value in line.points)][:_MOST_LINES]
     title, y_title = "Epsilon against the number of steps", f"epsilon at delta {charts.label(curves.delta)}"
-    log_x, log_y = _wide(curves.steps), _wide([value for _, value in (*upper, *sandwich.lower)])
+    log_x, log_y = _wide(curves.steps), _wide([value for _, value in (*upper, *curves.lower)])
     drawn = (curves.counted, y_title, tuple(lines), crossing_notes(curves))
     return charts.draw(charts.Chart(ident, title, *drawn, whole_x=True, log_x=log_x, log_y=log_y))
 

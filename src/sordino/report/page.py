@@ -34,7 +34,7 @@ from sordino.report import charts, figures
 from sordino.report import decision as plain_words
 from sordino.report.charts import label
 from sordino.report.decision import coverage, decide, declared_rows, not_applying, why_budgets_do_not_add
-from sordino.report.steps import Sandwich, sandwich
+from sordino.report.steps import sandwich
 from sordino.report.subject import Subject
 
 NON_PRIVATE = "NON-PRIVATE"
@@ -106,7 +106,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
     task = task_of(release.settings)
     coefficients = result if isinstance(result, Summary) and task is not None and task.linear else None
     target = "" if release.schema is None or release.schema.target is None else release.schema.target.name
-    against_steps = sandwich(release.spec, release.delta)
+    curves = sandwich(release.spec, release.delta)
     return dict(
         ident=ident,
         subject=subject,
@@ -123,9 +123,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
         bar=figures.bar_figure(f"{ident}-bar", subject.epsilon, shown),
-        steps=figures.steps_chart(f"{ident}-steps", against_steps)
-        if isinstance(against_steps, Sandwich)
-        else against_steps,
+        steps=curves if isinstance(curves, str) else figures.steps_chart(f"{ident}-steps", curves),
         trade_off=charts.draw(figures.trade_off(f"{ident}-trade", bound, shown)),
         result=result.shown,
         drawn=[

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,13 +41,17 @@ class Crossing:
 
 @dataclass(frozen=True)
 class StepCurves:
-    """What every applicable theorem says of a run stopped early, at each of `steps`; infinite where it says nothing."""
+    """What every applicable theorem says of a run stopped early, at each of `steps`; infinite where it says nothing.
+
+    `lower` has the lower bounds that are known, by numbers of steps.
+    """
 
     spec: Spec
     delta: float
     steps: tuple[int, ...]
     epsilons: tuple[tuple[str, tuple[float, ...]], ...]
     crossings: tuple[Crossing, ...]
+    lower: tuple[tuple[float, float], ...] = ()
 
     @property
     def counted(self) -> str:
@@ -149,37 +153,25 @@ def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, b
     return low + size * least_whole(beaten, 0, (high - low) // size)
 
 
-@dataclass(frozen=True)
-class Sandwich:
-    """What every theorem certifies of the run stopped early, and the lower bounds on its loss that are known."""
-
-    curves: StepCurves
-    lower: tuple[tuple[float, float], ...]
-
-
-class _TooSlow(Exception):
-    """The curves take longer than a page is worth."""
-
-
-def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich | str:
-    """The two curves, or why there are none; nothing is said of a run that has no steps to stop at."""
+def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> StepCurves | str:
+    """The curves with lower bounds, or why there are none; nothing of a run that has no steps to stop at."""
     end = time.monotonic() + patience
 
     def check(_done: int, _total: int) -> None:
         if time.monotonic() > end:
-            raise _TooSlow
+            raise TimeoutError
 
     try:
         curves = steps_curves(spec, delta, check)
     except InputError:
         return ""
-    except _TooSlow:
+    except TimeoutError:
         return "Curves against steps take too long for this page; sordino certify --plot draws them."
     if len(curves.steps) == 1:
         return ""
     if not curves.epsilons:
         return "No theorem gives a finite epsilon at any number of steps."
-    return Sandwich(curves, _exact_lower(spec, delta, curves.steps, end))
+    return replace(curves, lower=_exact_lower(spec, delta, curves.steps, end))
 
 
 def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -> tuple[tuple[float, float], ...]:
