@@ -14,7 +14,7 @@ from sordino.data.units import DeclaredUnit
 from sordino.ledger import Ledger
 from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
 from sordino.report.page import report_page
-from sordino.report.subject import Account, open_subject
+from sordino.report.subject import open_subject
 from tests.report.example_releases import charged, coefficients, columns, gaussians, last_iterate, written
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -32,7 +32,7 @@ def book(tmp_path) -> Ledger:
 def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book, tmp_path):
     release, entry = charged(book, last_iterate())
     folder = written(tmp_path, "one", release)
-    subject = open_subject(folder, account=Account.of(book))
+    subject = open_subject(folder, ledger=book)
     found = facts(subject)
     assert found["protects"].startswith("one record | replace-one")
     assert "at most 1.009" in found["epsilon"]
@@ -70,7 +70,7 @@ def test_without_a_ledger_people_are_asked(tmp_path, book):
 def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
     """Known case: a Gaussian ledger adds squared mus, so what is left is the leg of a right triangle."""
     release, _ = charged(book, gaussians())
-    subject = open_subject(written(tmp_path, "one", release), account=Account.of(book))
+    subject = open_subject(written(tmp_path, "one", release), ledger=book)
     balance = subject.balance
     assert balance is not None
     guarantee = release.bound.guarantee
@@ -93,7 +93,7 @@ def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
     release = gaussians()
     other.debit(replace(release.bound, guarantee=RenyiDP((2.0, 9.0, 40.0), (1e-9, 5e-9, 2e-8))), release.spec)
     release, _ = charged(other, release)
-    by_curves = open_subject(written(tmp_path, "curves", release), account=Account.of(other))
+    by_curves = open_subject(written(tmp_path, "curves", release), ledger=other)
     assert by_curves.balance.spent_mu is None
     assert "order by order" in why_budgets_do_not_add(by_curves)
 

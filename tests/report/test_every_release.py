@@ -20,7 +20,7 @@ from sordino.ledger.signed_folder import sign_folder
 from sordino.ledger.signing_keys import new_key
 from sordino.report.decision import decide
 from sordino.report.page import report_page
-from sordino.report.subject import Account, open_subject
+from sordino.report.subject import open_subject
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_json
 from tests.golden.cases import _table
@@ -211,11 +211,11 @@ def test_the_entry_of_a_ledger_is_for_a_release_with_all_its_cautions(folders, t
     entry = ledger.debit(release.bound, release.spec)
     paid = replace(release, ledger={"dataset": "clinic", "entry": entry.sequence, "digest": entry.digest})
     ledger.name_release(entry, release_digest(paid))
-    whole = open_subject(write_release(tmp_path / "one", paid), account=Account.of(ledger))
+    whole = open_subject(write_release(tmp_path / "one", paid), ledger=ledger)
     assert (whole.may_leave, whole.unverified) == (True, "")
     assert any("identifies exactly this release" in reason for reason in decide(whole).why)
     dropped = write_release(tmp_path / "two", replace(paid, cautions=()))
-    assert "has the digest of another release" in open_subject(dropped, account=Account.of(ledger)).discrepancy
+    assert "has the digest of another release" in open_subject(dropped, ledger=ledger).discrepancy
     assert "cautions are not verified" in open_subject(dropped).unverified
 
 

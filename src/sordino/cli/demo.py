@@ -64,8 +64,7 @@ def demo(
     balance = ledger.balance()
     say(f"Ledger: {balance.sentence}.\n")
     with progress(len(_QUESTIONS)) as begin:
-        account = library.Account.of(ledger)
-        subjects = [library.open_subject(folder / name, account=account) for name in _QUESTIONS]
+        subjects = [library.open_subject(folder / name, ledger=ledger) for name in _QUESTIONS]
         written = library.write_report(subjects, folder / "report.html", begin)
     if as_json:
         pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}

@@ -113,7 +113,6 @@ from sordino.report.figures import widths_figure as widths_figure
 from sordino.report.page import write_report as write_report
 from sordino.report.steps import POINTS as POINTS
 from sordino.report.steps import steps_curves as steps_curves
-from sordino.report.subject import Account as Account
 from sordino.report.subject import contradictions as contradictions
 from sordino.report.subject import open_subject as open_subject
 from sordino.report.subject import paid_once as paid_once

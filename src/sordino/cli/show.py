@@ -172,12 +172,12 @@ def report(
     shared.check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:
         raise InputError(f"`--audit` is for one release; there are {len(releases)}. Put audit.json into each folder.")
-    account = None if ledger is None else library.Account.of(library.Ledger.at(ledger))
+    book = None if ledger is None else library.Ledger.at(ledger)
     with shared.progress(2 * len(releases)) as begin:
         subjects = []
         for folder in releases:
             begin(f"certifying {printable(str(folder))} again")
-            subjects.append(library.open_subject(folder, audit, account))
+            subjects.append(library.open_subject(folder, audit, book))
         subjects = library.paid_once(subjects)
         written = library.write_report(subjects, out, begin)
     listed = [
@@ -187,7 +187,7 @@ def report(
             "delta": subject.release.delta,
             "may_leave": subject.may_leave,
             "understated": subject.understated,
-            "as_charged": None if account is None else not subject.not_as_charged,
+            "as_charged": None if book is None else not subject.not_as_charged,
             "discrepancies": [words for _, words in subject.discrepancies],
             "unverified": subject.unverified,
             "verdict": None if subject.verdict is None else subject.verdict.kind.value,

@@ -182,8 +182,8 @@ def verify(
     contradicts it. Take the fingerprint from the signer, not from the folder.
     """
     found = library.verify_folder(folder, None if fingerprint is None else library.read_fingerprint(fingerprint))
-    account = None if ledger is None else library.Account.of(library.Ledger.at(ledger))
-    subject = library.open_subject(folder, account=account)
+    book = None if ledger is None else library.Ledger.at(ledger)
+    subject = library.open_subject(folder, ledger=book)
     if subject.discrepancies:
         raise InputError(f"{subject.name} contradicts its certificate or its charge: {subject.discrepancy}")
     paid = "the ledger that was named" if ledger is not None else library.check_entry(folder, subject.release)

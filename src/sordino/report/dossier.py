@@ -28,7 +28,7 @@ from sordino.ledger.signing_keys import SigningKey
 from sordino.report.decision import decide
 from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, registry_entry
 from sordino.report.page import environment, report_page
-from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject
+from sordino.report.subject import AUDIT_FILE, Subject, open_subject
 
 PAGE, REPORT = "index.html", "report.html"
 ANSWERS, REGISTRY, CHECKS, LEDGER = "answers.json", "registry.json", "checks.json", "ledger.json"
@@ -51,8 +51,7 @@ def write_dossier(
     hold, and where a check contradicts it: a dossier is what is handed over.
     """
     begin("certifying again")
-    account = None if ledger is None else Account.of(ledger)
-    subject = open_subject(release, audit, account)
+    subject = open_subject(release, audit, ledger)
     bound = subject.bound
     if subject.reasons_not_to_leave:
         reasons = "; ".join(subject.reasons_not_to_leave)
@@ -84,22 +83,22 @@ def write_dossier(
         ANSWERS: _json(answered),
         REGISTRY: _json(registry_entry(case)),
         CHECKS: _json(checks.as_json(shown)),
-        **_further(case, checks, account, release),
+        **_further(case, checks, ledger, release),
     }
     write_new_folder(out, files if key is None else signed_files(DOSSIER, files, key))
     return found
 
 
-def _further(case: Case, checks: "DossierChecks", account: Account | None, release: Path) -> dict[str, bytes]:
+def _further(case: Case, checks: "DossierChecks", ledger: Ledger | None, release: Path) -> dict[str, bytes]:
     files = {}
     if checks.lower is not None:
         lower = checks.lower.as_json()
         answer = {name: lower[name] for name in lower if name not in {"epsilon", "evidence", "curve"}}
         answer["lower_bound"] = {name: lower[name] for name in ("epsilon", "evidence", "curve")}
         files[AUDIT_FILE] = _json(answer)
-    if account is not None and case.subject.entry is not None:
-        entry = next(one for one in account.entries if one.sequence == case.subject.entry)
-        files[LEDGER] = _json({"balance": account.balance.to_dict(), "entry": entry.to_dict()})
+    if ledger is not None and case.subject.entry is not None:
+        entry = next(one for one in ledger.entries() if one.sequence == case.subject.entry)
+        files[LEDGER] = _json({"balance": ledger.balance().to_dict(), "entry": entry.to_dict()})
     for name in ("manifest.json", "signature.json") if is_signed(release) else ():
         files[f"release-{name}"] = read_bytes(release / name, LARGEST_FILE)
     return files

@@ -304,23 +304,13 @@ class Subject:
         return None if self.audit is None else verdict(self.bound, self.audit)
 
 
-@dataclass(frozen=True)
-class Account:
-    """What a ledger holds: its balance and every debit."""
-
-    balance: Balance
-    entries: tuple[Entry, ...]
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> "Account":
-        """Read a ledger, and check all of it."""
-        return cls(ledger.balance(), ledger.entries())
-
-
-def open_subject(folder: Path, audit: Path | None = None, account: Account | None = None) -> Subject:
+def open_subject(folder: Path, audit: Path | None = None, ledger: Ledger | None = None) -> Subject:
     """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again."""
     release = stored_at(folder)
-    problem, entry = ("", None) if account is None else _charged(release, account)
+    problem, entry, balance = "", None, None
+    if ledger is not None:
+        balance = ledger.balance()
+        problem, entry = _charged(release, balance.budget.dataset, ledger.entries())
     if problem and entry is not None:  # the page is about what the ledger was charged for
         release = replace(release, spec=entry.spec)
     beside = folder / AUDIT_FILE
@@ -335,10 +325,9 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         signed=is_signed(folder),
         unplanned=unplanned(release),
     )
-    if account is not None and not problem:
-        subject = replace(subject, balance=account.balance)
     if entry is not None and not problem:
-        subject = replace(subject, time=entry.time, named_by_ledger=entry.release is not None)
+        named = entry.release is not None
+        subject = replace(subject, balance=balance, time=entry.time, named_by_ledger=named)
     return subject if source is None else replace(subject, audit=read_audit(source), replayed=replay_verdict(source))
 
 
@@ -361,16 +350,15 @@ def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
     return checked
 
 
-def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | None]:
+def _charged(release: StoredRelease, dataset: str, debits: Sequence[Entry]) -> tuple[str, Entry | None]:
     """What the ledger says against the release, and the entry, if any, whose description counts."""
-    dataset = account.balance.budget.dataset
     if release.ledger is None:
         return f"It was charged neither to the given ledger of {dataset!r} nor to any other.", None
     charged_to, number = release.ledger.get("dataset"), release.ledger.get("entry")
     if charged_to != dataset:
         claimed = f"The folder claims a charge to the ledger of {str(charged_to)[:80]!r}"
         return f"{claimed}, but the given ledger is that of {dataset!r}.", None
-    entries = {entry.sequence: entry for entry in account.entries}
+    entries = {entry.sequence: entry for entry in debits}
     entry = entries.get(number) if type(number) is int else None
     if entry is None:
         return f"The folder claims entry {str(number)[:20]!r}, but the ledger of {dataset!r} has {len(entries)}.", None
