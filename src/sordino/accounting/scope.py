@@ -62,8 +62,7 @@ class Scope:
         if noise is not None and noise not in self.noises:
             return f"covers {_listed(self.noises)} noise, and the noise is {noise}"
         if spec.view not in self.views:
-            views = f"view{'s' if len(self.views) > 1 else ''} {_listed(self.views)}"
-            return f"covers only the {views}, and the view here is {spec.view}"
+            return f"covers only the view {' or '.join(sorted(self.views))}, and the view here is {spec.view}"
         return None
 
 

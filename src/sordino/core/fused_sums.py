@@ -1,9 +1,8 @@
 """Switches off the fused sums that XLA compiles wrongly, by an environment variable that `import sordino` sets.
 
-On processors JAX 0.10 and 0.11 may fuse a product of matrices and the sum over its answer wrongly:
-`sum((x @ ones((9, 10))) * v, axis=1)` of 512 rows is off by as much as the sum itself (jax-ml/jax 39103 and 39257).
-XLA reads its flags when it compiles the first program, so the flag must be there before JAX computes anything, and JAX
-need not be imported for it. `models.clip.check_sums` refuses where it came too late.
+On processors JAX 0.10 and 0.11 may fuse a product of matrices and the sum over its answer wrongly (jax-ml/jax 39103 and
+39257): `sum((x @ ones((9, 10))) * v, axis=1)` of 512 rows is off by as much as the sum itself. XLA reads its flags when
+it compiles the first program of a process. `models.clip.check_sums` refuses where that was too early.
 """
 
 import os
@@ -34,7 +33,5 @@ def installed_release() -> tuple[int, ...]:
 
 def switch_off() -> None:
     """Set the flag in this process's environment, and change none that is there."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    wanted = with_flag(flags, installed_release())
-    if wanted != flags:
+    if wanted := with_flag(os.environ.get("XLA_FLAGS", ""), installed_release()):
         os.environ["XLA_FLAGS"] = wanted

@@ -311,12 +311,8 @@ def _refuse_or_fall_back(problem: FitProblem, plans: list[FitPlan], name: str) -
     """The plan of a constant with a warning, or a refusal."""
     constant = methods_of(problem.task).get(FALLBACK)
     usable, best = constant is not None and constant.why_not(problem) is None, min(plans, key=_preference)
-    error = f"have {best.predicted:.0%} of the error of a constant"
-    would = (
-        "leave a typical standard error above half the prior's standard deviation"
-        if best.method.intervals_hold
-        else error
-    )
+    wide = "leave a typical standard error above half the prior's standard deviation"
+    would = wide if best.method.intervals_hold else f"have {best.predicted:.0%} of the error of a constant"
     sentence = (
         f"epsilon {problem.epsilon:g} is too small for {_counted(problem.records, problem.unit)} and "
         f"{_counted(problem.features, 'encoded column')}: method {best.method.name!r} would {would}"
