@@ -6,9 +6,8 @@ precision is too short by at most a factor 1 - (dim/2 + 2) 2^-24 (Higham 2002, S
 no square overflows or vanishes. A gradient that is not finite counts as zero: it could not be bounded otherwise. A run
 clips and adds in double precision (`models.contributions`), to the same working bound.
 
-*Compiled sums.* Lengths to which contributions are clipped are sums of products, which XLA may compile wrongly where it
-lacks the flag of `core.fused_sums`. `check_sums` runs a program that goes wrong then, and refuses before anything is
-spent.
+*Compiled sums.* Lengths to which contributions are clipped are sums of products, which XLA may compile wrongly without
+the flag of `core.fused_sums`. `check_sums` refuses such a process before anything is spent.
 """
 
 import os
