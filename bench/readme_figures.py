@@ -22,13 +22,13 @@ def _bench(rows: dict[str, Row]) -> str:
     compared = [row for row in rows.values() if row.ratio is not None]
     counts = Counter(row.ahead if row.ahead in {"Sordino", "even"} else "peer" for row in compared)
     narrow, fit = (_ratio(rows, name) for name in ("accounting-width-1e-3-dp-accounting", "fit-cpu-diffprivlib"))
+    pages = "bench/pages/bench.md"
     slower = 1 / float(fit.replace(",", ""))
     return (
-        f"- In {len(compared)} [comparisons with other libraries](bench/pages/bench.md) Sordino leads in "
-        f"{counts['Sordino']}, ties in {counts['even']} and trails in {counts['peer']}. It brackets epsilon between "
-        f"two ends 0.1 % apart [{narrow} times faster](bench/pages/bench.md#accounting-width-1e-3-dp-accounting) than "
-        f"dp-accounting. A private classifier takes [{slower:.1f} times as "
-        "long](bench/pages/bench.md#fit-cpu-diffprivlib) as that of diffprivlib."
+        f"- In {len(compared)} [comparisons with other libraries]({pages}) Sordino leads in {counts['Sordino']}, "
+        f"ties in {counts['even']} and trails in {counts['peer']}. It brackets epsilon between two ends 0.1 % apart "
+        f"[{narrow} times faster]({pages}#accounting-width-1e-3-dp-accounting) than dp-accounting. A private "
+        f"classifier takes [{slower:.1f} times as long]({pages}#fit-cpu-diffprivlib) as that of diffprivlib."
     )
 
 

@@ -219,6 +219,36 @@ def learned_without_noise(made: Plan, X: np.ndarray, y: np.ndarray):
     return learned(made, answer), asked, total
 
 
+def narrow_and_poor(seed: int) -> tuple[Plan, np.ndarray, np.ndarray]:
+    """Few records and little budget; a narrow column goes with the other one, and errors are small."""
+    g = np.random.default_rng(seed)
+    both = g.multivariate_normal([0.0, 0.0], [[1.0, 0.7], [0.7, 1.0]], 330)
+    X = np.clip(both * [0.12, 0.5], -1, 1)
+    y = np.clip(X @ [0.4, 0.5] + 0.1 * g.standard_normal(330), -1, 1)
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-1.0, 1.0), effect_scale=0.2)
+    return plan("linear", declared, 330, Relation.ADD_REMOVE, 1.2, 1e-6), X, y
+
+
+def test_what_is_known_at_the_last_point_is_as_near_to_its_rows_as_it_says():
+    """Noise throws the scale about, so residuals are cut elsewhere at every point; and it hides what whitening does."""
+    gradients, slopes = [], []
+    for seed in range(40):
+        made, X, y = narrow_and_poor(seed)
+        found, asked = release(made, X, y, SeededRandomness(seed)), {}
+
+        def answer(statistic, planned, found=found, asked=asked):
+            asked[planned.name] = statistic
+            return found.sums[planned.name]
+
+        last = learned(made, answer).last
+        total = InMemory(made, Given(X, y, None, None, None))
+        gradient, matrix = (exactly(total, asked[f"{name} {made.rounds}"]) / 330 for name in ("gradient", "slopes"))
+        gradients.append((last.gradient + last.slopes @ last.away - gradient) / np.sqrt(last.whole))
+        slopes.append(((last.slopes - symmetric(matrix)) / np.sqrt(last.open))[1:, 1:].ravel())
+    assert np.sqrt(np.mean(np.square(gradients))) < 1.4
+    assert np.sqrt(np.mean(np.square(slopes))) < 1.2
+
+
 def test_squares_of_scores_that_are_cut_are_added_back():
     """Few rows far away hold much of all squares: the sampling error is that of all of them, cut or not."""
     g = np.random.default_rng(4)

@@ -123,23 +123,36 @@ class FirstAnswers:
         tail = yield from self.tail(of.ColumnSizes("square-sizes", 1.0, centre, ones, most, 2))
         cut, _ = tail.best(self.noise("squares") * self.root)
         squares, noise = yield from self.ask(of.Squares("squares", 1.0, centre, ones, cut))
-        squares, noise = cut * squares, cut * noise
-        mean = max(float(squares.mean()), noise, 1e-6)
-        spread = max(float(np.mean((squares - mean) ** 2)) - noise**2, (_SQUARES_SPREAD * mean) ** 2)
-        least = min(0.1 * mean, 0.5 * noise) + 1e-6
-        scales = np.sqrt(np.maximum(mean + spread / (spread + noise**2) * (squares - mean), least))
+        squares, error = cut * squares, cut * noise
+        mean = max(float(squares.mean()), error, 1e-6)
+        spread = max(float(np.mean((squares - mean) ** 2)) - error**2, (_SQUARES_SPREAD * mean) ** 2)
+        least, kept = min(0.1 * mean, 0.5 * error) + 1e-6, spread / (spread + error**2)
+        squares = np.maximum(mean + kept * (squares - mean), least)
+        scales = np.sqrt(squares)
         most = float(np.linalg.norm(self.reach / scales))
         tail = yield from self.tail(of.ColumnSizes("row-sizes", 1.0, centre, scales, most, 1))
         cut, _ = tail.best(self.noise("scatter") * self.root, square=True)
         scatter, noise = yield from self.ask(of.Scatter("scatter", cut**2, centre, scales))
         bordered = np.eye(columns + 1)
         bordered[1:, 1:] = scatter
-        inner = shrunk(bordered, noise, self.tuned.near, _SCATTER_FLOOR, np.eye(columns + 1))[0][1:, 1:]
+        # Before it is read, squares are off by what their noise leaves open, and of all matrices of correlations none
+        # is likelier than another, which gives each entry the variance 1 / (columns + 1).
+        near, left_open = self.tuned.near, math.sqrt(kept * float(np.mean((error / squares) ** 2)))
+        far = math.hypot(near[0], left_open), (columns + 1) ** -0.5
+        found = shrunk(bordered, noise, near, far, _SCATTER_FLOOR, np.eye(columns + 1))
+        inner, left = (one[1:, 1:] for one in found)
         values, vectors = np.linalg.eigh(inner)
-        whitening = (vectors / np.sqrt(np.maximum(values, 0.5 * noise + 1e-9))) @ vectors.T / scales[:, None]
-        self.frame = Frame(centre, whitening)
+        root = (vectors / np.sqrt(np.maximum(values, 0.5 * noise + 1e-9))) @ vectors.T
+        self.frame = Frame(centre, root / scales[:, None])
+        self.leave_open(root**2 @ left @ root**2)
         if self.tuned.again:
             yield from self.whiten_again()
+
+    def leave_open(self, left: Array) -> None:
+        """Slopes may lie as far from what public rows say as second moments of whitened rows are open."""
+        on = float(np.mean(np.diag(left)))
+        off = (float(left.sum()) - len(left) * on) / max(len(left) * (len(left) - 1), 1)
+        self.far_slopes = math.hypot(self.tuned.near[0], math.sqrt(on)), math.hypot(self.tuned.near[1], math.sqrt(off))
 
     def lengths(self, name: str) -> Generator[Statistic, Array, Tail]:
         """The lengths of whitened rows, of which none in the box is longer than the last bin."""
@@ -155,7 +168,8 @@ class FirstAnswers:
         least = 1.1 * math.sqrt(size)
         cut, _ = tail.best(self.noise("again") * self.root, square=True, weight=0.5, least=least)
         moments, noise = yield from self.ask(of.Again("again", cut**2, self.frame))
-        moments = shrunk(moments, noise, self.tuned.near, _AGAIN_FLOOR, np.eye(size))[0]
+        moments, left = shrunk(moments, noise, self.tuned.near, self.far_slopes, _AGAIN_FLOOR, np.eye(size))
+        self.leave_open(left[1:, 1:])
         mean = moments[0, 1:] / moments[0, 0]
         inner = moments[1:, 1:] / moments[0, 0] - np.outer(mean, mean) + 1e-3 * np.eye(size - 1)
         inner = inner + max(0.0, 1e-3 - float(np.linalg.eigvalsh(inner)[0])) * np.eye(size - 1)

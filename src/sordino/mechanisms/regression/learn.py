@@ -88,7 +88,8 @@ def steps(plan: Plan) -> Generator[Statistic, Array, Learned]:
 class _Learner(FirstAnswers):
     def learn(self) -> Generator[Statistic, Array, Learned]:
         """Columns and lengths, all points, and what is known at the last."""
-        self.asked = list[tuple[Array, float, Array]]()  # by round: mean gradient, variance of its noise, point
+        # By round: mean gradient, variance of its noise, point, and where residuals of numbers were cut.
+        self.asked = list[tuple[Array, float, Array, float]]()
         self.stray_share = _STRAY if self.kind.start == "number" else _STRAY_COUNTS
         yield from self.read_target()
         yield from self.read_columns()
@@ -129,27 +130,30 @@ class _Learner(FirstAnswers):
         # A direction that is flatter than the noise is read as flat as the noise.
         seen = matrix_noise / max(float(np.mean(np.diag(matrix)[self.outputs :])), matrix_noise)
         floor = max(_LAST_FLOOR, min(seen, _STEP_FLOOR)) if last else _STEP_FLOOR
-        slopes, left = shrunk(matrix, matrix_noise, self.tuned.near, floor, self.rows.slopes(point), self.outputs)
+        near, far, like = self.tuned.near, self.far_slopes, self.rows.slopes(point)
+        slopes, left = shrunk(matrix, matrix_noise, near, far, floor, like, self.outputs)
         if last and self.plan.corrected:
             inside = max(self.inside, 0.2)
             self.direction = slopes[:, 0] / inside
             slopes[0, 0] /= inside
             self.asked.clear()
-        self.asked.append((gradient, noise**2, point))
-        # Earlier rounds are moved to this point; the further away they were asked, the less they count.
-        distances = np.array([there - point for _, _, there in self.asked])
-        squares, open_slopes = np.sum(distances**2, axis=1), float(np.mean(left))
         unit = at.cut * at.scale if self.kind.start == "number" else 1.0
+        self.asked.append((gradient, noise**2, point, unit))
+        # Earlier rounds are moved to this point; the further away they were asked, the less they count.
+        gradients, variances, places, units = (np.array(one) for one in zip(*self.asked, strict=True))
+        distances = places - point
+        squares, open_slopes = np.sum(distances**2, axis=1), float(np.mean(left))
         if self.rows.curve:
-            ways = np.array([self.rows.moved(point, there)[0] for _, _, there in self.asked])
+            ways = np.array([self.rows.moved(point, there)[0] for there in places])
             bent = _CURVE_ERROR**2 * np.sum(((ways - distances) @ slopes) ** 2, axis=1)
             distances = ways
         else:
             bent = np.minimum(1.0, _BEND**2 * squares / unit**2) * np.sum((distances @ slopes) ** 2, axis=1)
-        variances = np.array([variance for _, variance, _ in self.asked]) + bent
+        # Residuals that were cut elsewhere had other slopes, by at most the ratio of the cuts, and so had the gradient.
+        variances = variances + bent + np.log(units / unit) ** 2 * np.sum(gradients**2, axis=1)
         weights = 1.0 / (variances + open_slopes * squares)
         weights /= weights.sum()
-        mean, away = weights @ np.array([one for one, _, _ in self.asked]), weights @ distances
+        mean, away = weights @ gradients, weights @ distances
         variance = float(weights**2 @ variances)
         whole = variance + float(weights**2 @ squares) * open_slopes
         return Known(own, point, mean, away, variance, whole, slopes, left, matrix_noise, unit)
@@ -269,7 +273,7 @@ class _Learner(FirstAnswers):
         precision, prior = len(turned) / own_noise**2, 1.0 / error**2
         factor = max((precision * seen + prior * expected) / (precision + prior), least)
         floor = 0.3 if self.declaration.grouped else 0.5
-        inner = shrunk(turned, own_noise, (0.2, 0.07), floor, np.eye(len(meat)), self.outputs, factor)[0]
+        inner = shrunk(turned, own_noise, (0.2, 0.07), (0.2, 0.07), floor, np.eye(len(meat)), self.outputs, factor)[0]
         extra = np.zeros_like(slopes)
         if self.plan.corrected or self.kind.start == "counts":
             direction = self.direction if self.plan.corrected else slopes[:, 0]

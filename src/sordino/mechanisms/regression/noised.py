@@ -127,6 +127,8 @@ class Tail:
 
 # A group of entries that noise hides altogether is taken to lie at least this share of its prior spread away.
 _LEAST_LEVEL = 0.3
+# Places at which the spread of such a group is looked at.
+_SPREADS = 24
 # In units of the diagonal: far above rounding, far below what anything is known to.
 _RIDGE = 1e-10
 
@@ -170,6 +172,7 @@ def shrunk(
     matrix: Array,
     noise: float,
     near: tuple[float, float],
+    far: tuple[float, float],
     floor: float,
     like: Array,
     outputs: int = 1,
@@ -178,10 +181,10 @@ def shrunk(
     """A noised matrix of coefficients, intercepts first, drawn to a multiple of `like`, and the variances left open.
 
     Entries of a kind (slopes' diagonal, slopes off it, intercept with slope) are taken to lie around the same place of
-    `like`, by as much as their spread exceeds the noise, and by at least `near` of the diagonal. The intercept's own
-    block is seen far better than noise hides it and is left alone.
-    `noise` is its standard deviation on the diagonal, `near` as in `Tuned`, `floor` the least share of `like` in any
-    direction, and `level` the mean of the slopes' diagonal where it is known better than from the matrix.
+    `like`. How far is read off them: between `near` and `far` of the diagonal (or as far as they are seen), nothing
+    likelier than anything else before. The intercept's own block is seen far better than noise hides it.
+    `noise` is its standard deviation on the diagonal, `floor` the least share of `like` in any direction, and `level`
+    the mean of the slopes' diagonal where it is known better than from the matrix.
     """
     size, k = len(matrix), outputs
     if level is None:
@@ -191,12 +194,12 @@ def shrunk(
     found, left = matrix.copy(), np.zeros((size, size))
     rows, columns = np.triu_indices(size)
     on, inner, cross = rows == columns, columns < k, (rows < k) & (columns >= k)
-    for chosen, least in (
-        (on & ~inner, near[0]),
-        (~on & ~inner & ~cross, near[1]),
-        (cross, near[0]),
-        (inner & on, 1.0),
-        (inner & ~on, 1.0),
+    for chosen, least, most in (
+        (on & ~inner, near[0], far[0]),
+        (~on & ~inner & ~cross, near[1], far[1]),
+        (cross, near[0], far[0]),
+        (inner & on, 1.0, 1.0),
+        (inner & ~on, 1.0, 1.0),
     ):
         if not chosen.any():
             continue
@@ -205,8 +208,12 @@ def shrunk(
         # Entries of several outputs differ in size with their classes' shares: each in units of its own diagonal.
         unit = np.sqrt(np.abs(np.diag(to)[i] * np.diag(to)[j]))
         away, mean = matrix[i, j] - to[i, j], float(np.mean(unit))
-        seen = float(np.mean(away**2)) - variance * (1.0 + np.sqrt(2.0 / len(i)))
-        own = max(seen, (least * mean) ** 2) * np.maximum(1.0, unit / max(mean, 1e-300)) ** 2
+        square = float(np.mean(away**2))
+        ends = least * mean, max(least * mean, most * mean, math.sqrt(square))
+        spreads = np.linspace(*ends, _SPREADS) ** 2
+        logs = -0.5 * len(i) * (np.log(spreads + variance) + square / (spreads + variance))
+        weights = np.exp(logs - logs.max())
+        own = weights @ spreads / weights.sum() * np.maximum(1.0, unit / max(mean, 1e-300)) ** 2
         kept = own / (own + variance)
         found[i, j] = found[j, i] = to[i, j] + kept * away
         left[i, j] = left[j, i] = kept * variance

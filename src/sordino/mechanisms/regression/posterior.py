@@ -41,8 +41,8 @@ UNSETTLED = 1.5
 _STRAIGHT = 0.1
 # Noise of slopes, as a share of them, from which on what is read of them is mostly their prior.
 OPEN_SLOPES = 0.3
-# A coefficient's slope that is no two standard deviations of noise above 0 is hidden.
-HIDDEN = 0.5
+# A coefficient's slope is hidden where its floor is not two standard deviations of what is open below it.
+_HIDDEN = 0.5 * (1.0 - _FLOOR)
 # Where along a coefficient the bend of the mean gradient is looked at, in standard deviations; and how far it must move
 # on both sides, in the same, for data to bound the coefficient at 95 %.
 _PLACES = np.array([-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
@@ -147,7 +147,8 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     # the target hardly moves with it, its interval depends on what slopes are drawn to: its privacy counts as prior.
     along = encode @ inverse_of(last.slopes)
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
-    hidden = last.slopes_noise / np.einsum("ij,jk,ik->i", along, last.slopes, along) > HIDDEN
+    open_squares = np.einsum("ij,jk,ik->i", along**2, 2.0 * last.open - np.diag(np.diag(last.open)), along**2)
+    hidden = np.sqrt(open_squares) > _HIDDEN * np.einsum("ij,jk,ik->i", along, last.slopes, along)
     hidden |= unbounded
     sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
     prior = prior + np.where(np.outer(hidden, hidden), privacy, 0.0)
