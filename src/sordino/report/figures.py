@@ -36,7 +36,7 @@ FOREST_SHEET = (
 _MOST_LINES = 5  # lines of theorems that lost, besides the tightest
 _TALLEST = 3.0  # a line that lost by far leaves the figure, so that the sandwich keeps its height
 FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
-STEPS = "Numbers: effect of the step shown. Yes/no columns: yes against no. Categories: against the first value."
+STEPS = "Numbers: per step shown. Yes/no: yes against no. Categories: against the first value."
 
 
 def estimates_figure(ident: str, points: Sequence[Estimate], axis: str) -> Markup | None:
