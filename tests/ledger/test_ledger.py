@@ -151,7 +151,7 @@ def test_of_several_bounds_the_one_that_leaves_most_is_debited(path, gaussian_re
         assert ledger.debit(bounds, spec).bound == small
     # Only the second fits beside what is there; of those that do not fit the first is what the refusal is about.
     assert ledger.debit([whole, failing], spec).bound == failing
-    with pytest.raises(LedgerRefusal, match=r"and 9\S* of delta because it can fail outright, where \S+ is left"):
+    with pytest.raises(LedgerRefusal, match=r"and 9\S* of delta for failures, of which \S+ is left"):
         ledger.debit([whole, unfit], spec)
     with pytest.raises(InputError, match="has no bound"):
         ledger.debit([], spec)

@@ -136,8 +136,9 @@ def test_records_that_belong_together_are_asked_about_with_their_epsilon(tmp_pat
     schema = columns(("age",), last_iterate().spec.n, unit=DeclaredUnit(most_records=5))
     subject = open_subject(written(tmp_path, "one", last_iterate(schema=schema)))
     group = for_group(subject.bound, subject.release.spec, 5).epsilon(subject.release.delta)
-    asked = f"belong together; for 5 of them epsilon is at most {show_up(group)}. Is that acceptable?"
-    assert any(asked in question for question in decide(subject).look_at)
+    asked = f"belong together: for 5 of them epsilon is at most {show_up(group)} at delta"
+    (question,) = (words for words in decide(subject).look_at if asked in words)
+    assert question.endswith("Is that acceptable?")
     assert not any("Does each person have only one?" in question for question in decide(subject).look_at)
 
 

@@ -37,9 +37,8 @@ def check(
     """Compare the predictions of a release with rows, band by band.
 
     Classes: the observed share minus the predicted one. Numbers and counts: the mean residual in predicted standard
-    deviations. On private rows this is one noised sum, charged under the relation of the release before anything is
-    computed from the rows' values. On public rows it is exact. Predictions are those at the posterior's mean
-    coefficients.
+    deviations. On private rows this is one noised sum, charged under the relation of the release before the rows'
+    values are used. On public rows it is exact. Predictions are those at the posterior's mean coefficients.
     """
     if out is not None:
         shared.check_out(out)
@@ -75,9 +74,8 @@ def compare(
 ) -> None:
     """Compare released models by their loss on private rows.
 
-    All losses together are one noised sum, charged under the relation of the releases before anything is computed
-    from the rows' values. Differences from the first model have an interval about the table itself, and one for
-    records like these.
+    All losses together are one noised sum, charged under the relation of the releases before the rows' values are used.
+    Differences from the first model have an interval about the table itself, and one for records like these.
     """
     shared.check_out(out)
     if len({str(one) for one in releases}) < len(releases):

@@ -226,9 +226,7 @@ OutFile = Annotated[Path | None, Option("--out", "--output", help="Write the ans
 SchemaFile = Annotated[Path, Option(help="Public schema file; `sordino schema new` writes one.")]
 Delta = Annotated[float, Option(help="Delta in (0, 1), far below one over the number of records.")]
 OutFolder = Annotated[Path, Option(help="Release folder to create; it must not exist yet.")]
-LedgerFile = Annotated[
-    Path | None, Option(help="Ledger file to debit before anything is computed from the rows' values.")
-]
+LedgerFile = Annotated[Path | None, Option(help="Ledger file to debit before the rows' values are used.")]
 Level = Annotated[float, Option(help="Level of the intervals.")]
 Seed = Annotated[int | None, Option(help="Makes the result repeatable and marks the release NON-PRIVATE.")]
 

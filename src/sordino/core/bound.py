@@ -225,10 +225,7 @@ AVERAGE_LIPSCHITZ = Constant("average.lipschitz", _UP, "Lipschitz constant of th
 ROW_NORM = Constant("row_norm", _UP, "sup |x| of an encoded record, intercept included", POSITIVE)
 TARGET_BOUND = Constant("target_bound", _UP, "sup |y| of an encoded target")
 FLOATING_POINT = Constant(
-    "floating_point",
-    _UP,
-    "largest difference in any probability between the release as computed and as certified",
-    PROBABILITY,
+    "floating_point", _UP, "largest difference that rounding makes to any probability", PROBABILITY
 )
 TARGET_WIDTH = Constant("target_width", _UP, "sup |y - y'| of two encoded targets")
 

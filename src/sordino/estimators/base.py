@@ -39,8 +39,7 @@ class PrivateEstimator(BaseEstimator):
             coefficients, otherwise that of least expected error. Where they say that nothing could be learned it
             refuses, before anything is spent; "auto-or-constant" then learns the best constant, with a warning.
         draws: how many draws of the posterior predictions average over.
-        ledger: a `Ledger` or its path; the fit is debited there, before anything is computed from the
-            rows' values, or refused.
+        ledger: a `Ledger` or its path; debited before the rows' values are used, or refused.
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked
             NON-PRIVATE because anyone who knows the number can subtract the noise.
 

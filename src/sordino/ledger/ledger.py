@@ -313,9 +313,8 @@ def _too_small(balance: Balance, wanted: book.Page, asked: Bound, delta: float |
     """Why a release is refused: what it has at its own delta, what it would cost, and what is left."""
     own = "" if delta is None else f"epsilon {show_up(asked.guarantee.epsilon(delta))} at delta {delta:g}, charged as "
     cost = f"{own}epsilon {show_up(wanted.epsilon)} at the ledger's delta {balance.budget.delta:g}"
-    if wanted.charge.failure:
-        left = show_down(balance.failure_left)
-        cost += f", and {show_up(wanted.charge.failure)} of delta because it can fail outright, where {left} is left"
+    if failure := wanted.charge.failure:
+        cost += f", and {show_up(failure)} of delta for failures, of which {show_down(balance.failure_left)} is left"
     return f"The budget of {balance.budget.dataset!r} is too small for this release ({cost}): {balance.sentence}."
 
 

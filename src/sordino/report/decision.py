@@ -74,10 +74,7 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
     schema, as_arrays, unknown = release.schema, release.preprocessing != BY_SCHEMA, subject.unplanned is None
     looked = schema is not None and schema.charged is not None
     group = protection_of(release.spec, schema, subject.bound, release.delta).group
-    several = ""
-    if group is not None:
-        several = f"for {group.records} of them epsilon is {group.bounded}. Is that acceptable?"
-        several = f"Up to {group.records} records are declared to belong together; {several}"
+    several = "" if group is None else f"{group.sentence} Is that acceptable?"
     alone = group is None and not isinstance(release.spec.unit, ColumnUnit)
     questions = {
         "No theorem gives a finite epsilon: this release has no privacy guarantee.": math.isinf(subject.epsilon),
@@ -152,7 +149,6 @@ def learned(release: StoredRelease) -> str:
     if schema is None or schema.target is None:
         return f"{task}: {sum(values.size for values in release.arrays.values()):,} released numbers"
     names = [feature.name for feature in schema.features]
-    # One more is named: its name takes no more room than the words for it.
     columns = ", ".join(names if len(names) <= 5 else [*names[:4], f"and {len(names) - 4} more"])
     return f"{task} of {schema.target.name} from {columns}"
 

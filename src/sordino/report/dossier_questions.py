@@ -229,9 +229,7 @@ def _composition(case: Case) -> AnswerParts:
     entry, dataset = stated.get("entry"), stated.get("dataset")
     facts: dict[str, Any] = {"dataset": dataset, "entry": entry, "compared": False}
     links = [_report("budget", "budget")]
-    words = [
-        f"The ledger of {dataset!r} charged it as entry {entry} before anything was computed from the rows' values."
-    ]
+    words = [f"The ledger of {dataset!r} charged it as entry {entry} before the rows' values were used."]
     if subject.balance is None:
         return [*words, "This is what the folder claims; no ledger was given to compare it with."], facts, links
     facts |= {"compared": True, "releases": subject.balance.releases, "names_this_release": subject.named_by_ledger}
@@ -250,9 +248,7 @@ def _budget(case: Case) -> AnswerParts:
     balance = case.subject.balance
     if balance is None:
         return ["Not known: no ledger was given."], {"budget": None}, []
-    refused = (
-        f"{balance.sentence}. The ledger refuses a larger release before anything is computed from the rows' values."
-    )
+    refused = f"{balance.sentence}. The ledger refuses a larger release before the rows' values are used."
     facts = {
         "epsilon": balance.budget.epsilon, "delta": balance.budget.delta, "spent": balance.spent_epsilon,
         "fits": balance.largest_epsilon,

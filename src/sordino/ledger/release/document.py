@@ -95,16 +95,13 @@ class Group:
     delta: float
 
     @property
-    def bounded(self) -> str:
-        return f"at most {show_up(self.epsilon)}" if math.isfinite(self.epsilon) else "not finite"
-
-    @property
     def sentence(self) -> str:
         replaced = "replaced together by as many others; the number of records is public"
         change = replaced if self.relation is Relation.REPLACE_ONE else "added or removed together"
+        found = f"at most {show_up(self.epsilon)}" if math.isfinite(self.epsilon) else "not finite"
         return (
             f"No column identifies the unit, so a record is the unit. Up to {self.records} records are declared to "
-            f"belong together: for {self.records} of them epsilon is {self.bounded} at delta {self.delta:g} ({change})."
+            f"belong together: for {self.records} of them epsilon is {found} at delta {self.delta:g} ({change})."
         )
 
 
