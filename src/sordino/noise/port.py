@@ -270,6 +270,12 @@ def matrix_size(numbers: int) -> int:
     return round((math.sqrt(8.0 * numbers + 1.0) - 1.0) / 2.0)
 
 
+def triangle_weights(size: int) -> Array:
+    """What an upper triangle is multiplied by so that its length is the Frobenius norm of the symmetric matrix."""
+    rows, columns = np.triu_indices(size)
+    return np.where(rows == columns, 1.0, math.sqrt(2.0))
+
+
 def symmetric(upper: Array) -> Array:
     """A symmetric matrix from its upper triangle."""
     size = matrix_size(len(upper))

@@ -32,6 +32,7 @@ from sordino.data.raw_columns import BOOLEAN, DATE, MISSING, NUMBER, Column, Obj
 from sordino.data.table import as_codes, as_numbers
 from sordino.data.units import UnitGroups, grouped
 from sordino.noise import integer_sums as exact
+from sordino.noise.port import triangle_weights
 
 Whole = NDArray[np.int64]
 ONE = 2**exact.DIGITS
@@ -308,8 +309,7 @@ class Correlation(Question):
     @property
     def scaling(self) -> Array:
         """What each sum is multiplied by in the vector whose length is bounded."""
-        rows, columns = np.triu_indices(len(self.columns) + 1)
-        return np.where(rows == columns, 1.0, math.sqrt(2.0))
+        return triangle_weights(len(self.columns) + 1)
 
     def contributions(self, rows: Rows) -> exact.Contributions:
         values = np.column_stack([np.ones(len(rows.weights)), *(rows.scaled(name) for name in self.columns)])

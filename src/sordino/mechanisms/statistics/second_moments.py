@@ -14,7 +14,7 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.mechanisms.rounds import ExactRounds
 from sordino.noise import integer_sums as exact
-from sordino.noise.port import symmetric
+from sordino.noise.port import symmetric, triangle_weights
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import ACCURACY, checked_rows, inside_ball
 
@@ -69,9 +69,7 @@ class StatisticsStack:
 
     def weights(self, features: int) -> Array:
         """What each sum is multiplied by in the stack."""
-        rows, columns = np.triu_indices(features)
-        of_products = np.where(rows == columns, 1.0, math.sqrt(2.0))
-        return np.concatenate([of_products, np.full(features, self.cross), [self.square]])
+        return np.concatenate([triangle_weights(features), np.full(features, self.cross), [self.square]])
 
     def parts(self, stack: Array, features: int) -> tuple[Array, Array, float]:
         """x x', y x and y^2 summed, from a stack."""

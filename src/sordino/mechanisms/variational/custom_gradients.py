@@ -29,6 +29,7 @@ from sordino.mechanisms.rounds import Public, Query, Run, check_rows_fit, descri
 from sordino.models.contributions import LARGEST, Parts, Plain
 from sordino.models.custom.base import CustomModel
 from sordino.noise.lattice import GROUP
+from sordino.noise.port import triangle_weights
 from sordino.noise.randomness import Purpose, Randomness
 
 # Octaves of lengths that are distinguished: from 2^-16 up.
@@ -163,20 +164,12 @@ class GradientProducts(OwnGradients):
     def contributions(self, point: GradientQuestion, given: Array, rows: SomeRows) -> Parts:
         u = _cut(self.whitened(point.place, given, rows))
         first, second = np.triu_indices(self.model.size)
-        return (Plain(u[:, first] * u[:, second] * np.where(first == second, 1.0, math.sqrt(2.0))),)
+        return (Plain(u[:, first] * u[:, second] * triangle_weights(self.model.size)),)
 
 
 def _cut(u: Array) -> Array:
     """Rows shortened to length 1."""
     return u / jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
-
-
-def as_matrix(entries: np.ndarray, size: int) -> np.ndarray:
-    """The symmetric matrix whose entries `Products` sums."""
-    first, second = np.triu_indices(size)
-    found = np.zeros((size, size))
-    found[first, second] = entries / np.where(first == second, 1.0, math.sqrt(2.0))
-    return found + np.triu(found, 1).T
 
 
 class Path(NamedTuple):

@@ -39,10 +39,10 @@ from sordino.mechanisms.variational.custom_gradients import (
     Path,
     PrivateTable,
     WhitenedGradients,
-    as_matrix,
 )
 from sordino.models.custom.base import CustomModel
 from sordino.noise.lattice import in_doubles
+from sordino.noise.port import symmetric, triangle_weights
 from sordino.noise.randomness import Randomness
 
 # Clips in units of the root mean square of clipped, whitened gradients.
@@ -205,11 +205,10 @@ def _products(
     table: PrivateTable, asked: Spec, place: GradientPlace, fresh: Callable[[], Randomness], pairs: int
 ) -> tuple[Array, float]:
     """The noised sum of products of whitened gradients at a place, and the noise on its diagonal."""
-    size = table.model.size
-    question = GradientQuestion(place, jnp.zeros(size * (size + 1) // 2))
-    found, _ = table.rounds(asked, GradientProducts(table.model, pairs=pairs), question, fresh())
-    square = float(place.clip) ** 2
-    return as_matrix(np.asarray(found.answer), size) * square, float(_sums_of(asked).sum_noise[0]) * square
+    query, square = GradientProducts(table.model, pairs=pairs), float(place.clip) ** 2
+    found, _ = table.rounds(asked, query, GradientQuestion(place, jnp.zeros(query.size(0))), fresh())
+    products = symmetric(np.asarray(found.answer) / triangle_weights(table.model.size))
+    return products * square, float(_sums_of(asked).sum_noise[0]) * square
 
 
 def first_place(model: CustomModel, start: Any) -> GradientPlace:
