@@ -16,7 +16,7 @@ from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import integer_sums as whole_sums
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import traced
-from sordino.mechanisms.networks.norms import Products
+from sordino.mechanisms.networks.norms import WeightProducts
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.noise.lattice import in_doubles
@@ -166,7 +166,7 @@ def test_whole_numbers_of_factors_are_their_product_exactly():
     weights = np.full(BLOCK, 0.01)
     summed(sums, CASES["few positions"][1], drawn_examples("few positions", 1), [0])
     bits, room = whole_sums._room(2 * BLOCK)
-    piece = Products(jnp.asarray(rows), jnp.asarray(derivatives), (0, 1), (9, 8), 0)
+    piece = WeightProducts(jnp.asarray(rows), jnp.asarray(derivatives), (0, 1), (9, 8), 0)
     with in_doubles():
         squares, sum_of = sums._whole_factors(piece, jnp.asarray(weights))
         total, squares = np.asarray(sum_of(jnp.ones(BLOCK))), np.asarray(squares)

@@ -13,9 +13,9 @@ from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks.natural_gradients import (
     UNIT_EXPONENT,
+    MetricPoint,
     NaturalDescent,
     NaturalGradients,
-    Point,
     class_counts,
     clipped_slope,
     contributions,
@@ -68,7 +68,7 @@ def summed(model, point, rows, targets):
 @BY_MODEL
 def test_a_contribution_depends_on_its_row_alone(model):
     theta, Z, y, root = drawn(model, 300)
-    point = Point(theta, root, 0.5)
+    point = MetricPoint(theta, root, 0.5)
     order = np.random.default_rng(1).permutation(len(Z))
     whole = contributions(model, point, Z, y)
     np.testing.assert_array_equal(contributions(model, point, Z[order], y[order]), whole[order])
@@ -84,7 +84,7 @@ def test_a_contribution_depends_on_its_row_alone(model):
 def test_no_search_finds_a_contribution_longer_than_one(model, clip):
     """Climbing from many rows, far ones among them, with every label or a far target; whole numbers are measured."""
     theta, _, _, root = drawn(model, seed=2)
-    g, point, longest = np.random.default_rng(3), Point(theta, root, clip), 0.0
+    g, point, longest = np.random.default_rng(3), MetricPoint(theta, root, clip), 0.0
     rows = g.normal(0, 1, (200, COLUMNS)) * 10.0 ** g.uniform(-3, 6, (200, 1))
     for _ in range(12):
         if isinstance(model, SkipRegression):
@@ -106,7 +106,7 @@ def test_at_the_truth_weighted_gradients_of_classes_vanish(name):
     """Over the labels, by their probabilities: so no clip bends probabilities."""
     model = MODELS[name]
     theta, Z, _, root = drawn(model)
-    point = Point(theta, root, 0.1)
+    point = MetricPoint(theta, root, 0.1)
     shares = network.label_residuals(network.Forward(model, theta, Z).scores)[0]
     mean = sum(share[:, None] * contributions(model, point, Z, np.full(len(Z), k)) for k, share in enumerate(shares))
     assert np.abs(mean).max() < 2e-5  # products have twenty digits
@@ -147,7 +147,7 @@ def test_noise_has_the_scale_of_the_spec_and_is_new_in_every_round():
     """24 numbers of a chi-square law, with a false-alarm rate of 2e-9 over random seeds."""
     model = MODELS["numbers"]
     theta, Z, y, root = drawn(model)
-    point = Point(theta, root, 0.5)
+    point = MetricPoint(theta, root, 0.5)
     asked = NaturalGradients(spec_of(), model, Z, y, SeededRandomness(5))
     exact = np.ldexp(summed(model, point, Z, y).astype(float), UNIT_EXPONENT)
     noise = np.array([asked(point, k) * 40 - exact for k in range(2)]) / 3.0
@@ -256,14 +256,14 @@ def test_slopes_say_what_clipping_leaves():
     law = np.random.default_rng(10).normal(size=(500, COLUMNS))
     g = np.random.default_rng(11).normal(size=400_000)
     for reach in (0.15, 1.0, 6.0):
-        found = clipped_slope(MODELS["numbers"], Point(theta, root, reach * math.sqrt(len(theta))), law)
+        found = clipped_slope(MODELS["numbers"], MetricPoint(theta, root, reach * math.sqrt(len(theta))), law)
         assert found.mean == pytest.approx(np.mean(np.abs(g) < reach), abs=0.005)
         assert found.square == pytest.approx(np.mean(np.minimum(g**2, reach**2)), rel=0.02)
     for name in ("two classes", "three classes"):
         theta, _, _, root = drawn(MODELS[name])
-        assert clipped_slope(MODELS[name], Point(theta, root, 1e6), law) == pytest.approx((1.0, 1.0))
-        halved = clipped_slope(MODELS[name], Point(theta, root, 1e-3), law)
-        again = clipped_slope(MODELS[name], Point(theta, root, 2e-3), law)
+        assert clipped_slope(MODELS[name], MetricPoint(theta, root, 1e6), law) == pytest.approx((1.0, 1.0))
+        halved = clipped_slope(MODELS[name], MetricPoint(theta, root, 1e-3), law)
+        again = clipped_slope(MODELS[name], MetricPoint(theta, root, 2e-3), law)
         assert again.mean == pytest.approx(2 * halved.mean, rel=1e-6)
         assert 0.0 < halved.square < halved.mean < 0.01
 

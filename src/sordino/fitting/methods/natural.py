@@ -29,9 +29,9 @@ from sordino.fitting.methods.natural_plan import (
 from sordino.fitting.problem import FitProblem, Sources, class_codes
 from sordino.ledger.release.coverage import RAREST, RAREST_OVER_SIZE
 from sordino.mechanisms.networks.natural_gradients import (
+    MetricPoint,
     NaturalDescent,
     NaturalGradients,
-    Point,
     Slope,
     Whitening,
     class_counts,
@@ -231,8 +231,8 @@ class _Run:
             for k in range(rounds):
                 if made % _RENEWED == 0:
                     root = inverse_root(model, descent.theta, law, damping)
-                    slope = clipped_slope(model, Point(descent.theta, root, reach), law)
-                mean = asked(Point(descent.theta, root, clip), k)
+                    slope = clipped_slope(model, MetricPoint(descent.theta, root, reach), law)
+                mean = asked(MetricPoint(descent.theta, root, clip), k)
                 descent.follow(root, mean, clip / slope.mean, float(step_sizes[k]), asked.noise)
                 made += 1
         found = descent.settled(root, shrunk=settings.shrunk)

@@ -37,7 +37,7 @@ from jax import Array
 
 from sordino.core.validate import POSITIVE, InputError, number, refuse
 from sordino.mechanisms.networks.jaxpr import Loss, Traced, traced
-from sordino.mechanisms.networks.norms import Gradients, Picked, Products, backward, gradients_of
+from sordino.mechanisms.networks.norms import Gradients, Picked, WeightProducts, backward, gradients_of
 from sordino.mechanisms.networks.reproducible_ops import bound_with_own_bits
 from sordino.models.contributions import exponent_above, two_to
 from sordino.noise.lattice import check_sums, in_doubles, lattice_exponent
@@ -53,7 +53,7 @@ _SMALLEST = 1e-30
 _LAST = 1.0 + 2.0**-45
 
 # What is known of each leaf's gradients: None where nothing uses it.
-Pieces = tuple[Gradients | Products | Picked | None, ...]
+Pieces = tuple[Gradients | WeightProducts | Picked | None, ...]
 # Squared lengths, no less than those of the contributions in spacings; and the sum over the examples that count (1).
 Whole = tuple[Array, Callable[[Array], Array]]
 
@@ -137,7 +137,7 @@ class WholeSums:
         lengths = jnp.sqrt(squares)
         sound = jnp.isfinite(lengths) & (present > 0)
         # Entries that are rounded one by one need nothing to speak of.
-        factors = any(isinstance(piece, Products | Picked) for piece in pieces)
+        factors = any(isinstance(piece, WeightProducts | Picked) for piece in pieces)
         reach = self.clip * (_INSIDE_OF_FACTORS if factors else _INSIDE)
         shortened = jnp.minimum(1.0, reach / jnp.maximum(jnp.where(sound, lengths, 1.0), _SMALLEST))
         return pieces, jnp.where(sound, shortened, 0.0)
@@ -154,15 +154,17 @@ class WholeSums:
         ]
         return total + jnp.concatenate(found).astype(jnp.int64), squares
 
-    def _whole(self, piece: Gradients | Products | Picked, weights: Array) -> Whole:
+    def _whole(self, piece: Gradients | WeightProducts | Picked, weights: Array) -> Whole:
         if isinstance(piece, Gradients):
             whole = self._rounded(piece.gradients, weights, self.exponent, self.most)
             off = 1.0 + (math.prod(whole.shape[1:]) + 8) * 2.0**-52
             squares = jnp.sum(jnp.square(whole).reshape(self.block, -1), axis=1) * off
             return squares, lambda within: jnp.tensordot(within, whole, 1)
-        return self._whole_factors(piece, weights) if isinstance(piece, Products) else self._whole_rows(piece, weights)
+        if isinstance(piece, Picked):
+            return self._whole_rows(piece, weights)
+        return self._whole_factors(piece, weights)
 
-    def _whole_factors(self, piece: Products, weights: Array) -> Whole:
+    def _whole_factors(self, piece: WeightProducts, weights: Array) -> Whole:
         groups, positions, inputs = piece.rows.shape[1:]
         outputs = piece.derivatives.shape[3]
         bits, room = _room(self.block * positions)

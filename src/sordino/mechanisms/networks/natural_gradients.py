@@ -50,7 +50,7 @@ _TINY = 1e-300
 _LEAST_WEIGHT, _LEAST_SLOPE = 1e-9, 1e-6
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """Where gradients are taken: parameters, the metric A = F^(-1/2) there, and the clip in that metric."""
 
     theta: Array
@@ -58,7 +58,7 @@ class Point(NamedTuple):
     clip: float
 
 
-def contributions(model: SkipNetwork, point: Point, rows: Array, targets: Array) -> Array:
+def contributions(model: SkipNetwork, point: MetricPoint, rows: Array, targets: Array) -> Array:
     """What each row contributes, of length at most 1 before it is rounded; classes are coded 0, 1, ..."""
     forward = Forward(model, point.theta, rows)
     if model.outputs == 1:
@@ -81,7 +81,7 @@ def contributions(model: SkipNetwork, point: Point, rows: Array, targets: Array)
     return chosen * (_INSIDE / np.maximum(longest, point.clip))[:, None]
 
 
-def whole_contributions(model: SkipNetwork, point: Point, rows: Array, targets: Array) -> exact.Vectors:
+def whole_contributions(model: SkipNetwork, point: MetricPoint, rows: Array, targets: Array) -> exact.Vectors:
     """What all rows contribute, in units of 2^-34."""
 
     def whole(part: slice) -> Array:
@@ -108,7 +108,7 @@ class NaturalGradients(ExactRounds):
         if self.algorithm.contribution < 1.0:
             raise refuse("algorithm.contribution", "to be at least 1", self.algorithm.contribution)
 
-    def __call__(self, point: Point, k: int) -> Array:
+    def __call__(self, point: MetricPoint, k: int) -> Array:
         """The answer of round k, which is to be asked for once: a second one would have the same noise."""
         asked = whole_contributions(self._model, point, self._rows, self._targets)
         return self.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
@@ -159,7 +159,7 @@ class Slope(NamedTuple):
     square: float
 
 
-def clipped_slope(model: SkipNetwork, point: Point, law: Array) -> Slope:
+def clipped_slope(model: SkipNetwork, point: MetricPoint, law: Array) -> Slope:
     """What clipping leaves of steps, where rows follow the public law and the network is right.
 
     Of classes every row has a weight; of numbers errors are normal with deviation 1, and rows as long as the mean one.

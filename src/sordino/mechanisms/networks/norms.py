@@ -37,7 +37,7 @@ class Gradients:
 
 @partial(jax.tree_util.register_dataclass, data_fields=["rows", "derivatives"], meta_fields=["axes", "shape", "place"])
 @dataclass(frozen=True)
-class Products:
+class WeightProducts:
     """Gradients A'D of a weight, of which `shape` is the shape, one for each example and group."""
 
     rows: Array  # A, shape (examples, groups, positions, inputs)
@@ -97,14 +97,14 @@ class Picked:
         same = self.rows[:, :, None] == self.rows[:, None, :]
         alike = jnp.where(same, jnp.einsum("epo,eqo->epq", found, found), 0.0)
         lengths = jnp.sqrt(_squares(found))
-        # As in `Products`: positions of one row may cancel.
+        # As in `WeightProducts`: positions of one row may cancel.
         reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
         rounding = (found.shape[2] + 2 * positions) * _ROUNDING * reach if positions > 1 else 0.0
         squares = jnp.maximum(jnp.sum(jnp.sum(alike, axis=2), axis=1), 0.0) + rounding
         return jnp.where(self.outside, jnp.inf, squares)
 
 
-Factors = Products | Picked
+Factors = WeightProducts | Picked
 # given: values of the example, a first axis of examples added; answers: derivatives of the loss in what the use
 # answered, likewise. None where the rule does not apply.
 Rule = Callable[[Use, Sequence[Array], Array], Factors | None]
@@ -138,7 +138,7 @@ def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | 
     found = derivatives.reshape(len(derivatives), groups, *shape)
     found = found.swapaxes(2, 3) if weight_first else found
     own_free = (axis for axis in range(len(weight)) if axis not in (*own_contracted, *own_batch))
-    return Products(rows, found, (*own_batch, *own_contracted, *own_free), weight)
+    return WeightProducts(rows, found, (*own_batch, *own_contracted, *own_free), weight)
 
 
 @factor_rule("conv_general_dilated")
@@ -157,7 +157,7 @@ def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Factor
     signals = jnp.transpose(derivatives.reshape(-1, *derivatives.shape[2:]), order)
     # One group; positions are images and places; patches have the channels first, then the places of the window.
     rows, signals = (values.reshape(examples, 1, -1, values.shape[-1]) for values in (rows, signals))
-    return Products(rows, signals, (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0]), kernel)
+    return WeightProducts(rows, signals, (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0]), kernel)
 
 
 @factor_rule("gather")
@@ -210,7 +210,7 @@ def gradients_of(
         rule = _RULES.get(apart.uses[used[0]].name) if alone else None
         one = rule is not None and len(derivatives[used[0]]) == 1
         factors = rule(apart.uses[used[0]], given[used[0]], derivatives[used[0]][0]) if rule and one else None
-        if isinstance(factors, Products) and factors.small:
+        if isinstance(factors, WeightProducts) and factors.small:
             found.append(Gradients(jax.vmap(partial(apart.restored, used[0]))(factors.written())))
         else:
             found.append(None if factors is None else replace(factors, place=used[0]))
