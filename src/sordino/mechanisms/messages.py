@@ -252,8 +252,7 @@ class Messages(Query):
 
     @property
     def prior_vector(self) -> Array:
-        dtype = jnp.zeros(()).dtype
-        mean = jnp.broadcast_to(jnp.asarray(self.prior.mean, dtype), (self.family.dim,))
+        mean = jnp.broadcast_to(jnp.asarray(self.prior.mean, jnp.zeros(()).dtype), (self.family.dim,))
         return self.family.prior(self.prior.precision, mean, self.site.gamma_prior)
 
     def size(self, features: int) -> int:

@@ -96,8 +96,7 @@ class PureChain:
         _need_doubles()
         secure, own_start = is_secure(key), params is not None
         given = self._start(key) if params is None else params
-        doubles = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), given)
-        theta, unravel = ravel_pytree(doubles)
+        theta, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), given))
         if len(theta) != self.spec.dim:
             raise refuse("params", f"to have problem.dim = {self.spec.dim} numbers", len(theta))
         if self.algorithm.projection is not None:
@@ -190,8 +189,7 @@ class PureChain:
         scale = jnp.asarray(self._plan.sum_noise)[step]
         if isinstance(self.algorithm.noise, StableNoise):
             scale = scale * keyed_scale(key, step, self.algorithm.noise.alpha)
-        noise = keyed_noise(key, step, self.spec.dim)
-        return kernel.StepInputs(size, scale[None], -noise[None])
+        return kernel.StepInputs(size, scale[None], -keyed_noise(key, step, self.spec.dim)[None])
 
     def _rows(self, batch: Any, state: ChainState) -> tuple[kernel.RowReader, kernel.Records, kernel.StepBatch]:
         """The table, which rows of it are used, and how many at a time."""

@@ -112,8 +112,7 @@ class Traced:
                     leaf = bound(equation, (leaf,))[0]
             return leaf
 
-        shape = jax.ShapeDtypeStruct(var.aval.shape, sums.dtype)
-        return jax.linear_transpose(moved, shape)(sums)[0]
+        return jax.linear_transpose(moved, jax.ShapeDtypeStruct(var.aval.shape, sums.dtype))(sums)[0]
 
     def _steps(self, place: int) -> tuple[Any, list[Any]] | None:
         """The leaf a use's derived value is made of, and by what equations, the last first; None where they compute."""

@@ -74,8 +74,7 @@ class WeightProducts:
         """A sum of gradients, shape (groups, inputs, outputs), in the shape of the weight; first axes stay."""
         ahead = sums.ndim - 3
         shaped = sums.reshape(*sums.shape[:ahead], *(self.shape[axis] for axis in self.axes))
-        back = (int(axis) + ahead for axis in np.argsort(self.axes))
-        return jnp.transpose(shaped, (*range(ahead), *back))
+        return jnp.transpose(shaped, (*range(ahead), *(int(axis) + ahead for axis in np.argsort(self.axes))))
 
 
 @partial(

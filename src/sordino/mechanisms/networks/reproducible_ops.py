@@ -87,8 +87,7 @@ def _product(left: Array, right: Array, numbers: Any) -> Array:
 
 def _convolution(images: Array, kernel: Array, parameters: Any) -> Array:
     numbers = parameters["dimension_numbers"]
-    window = tuple(kernel.shape[axis] for axis in numbers.rhs_spec[2:])
-    rows = patches(images, window, parameters)
+    rows = patches(images, tuple(kernel.shape[axis] for axis in numbers.rhs_spec[2:]), parameters)
     weight = jnp.transpose(kernel, (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0]))
     found = exact_product(rows.reshape(-1, rows.shape[-1]), weight.reshape(rows.shape[-1], -1))
     # Images, places and outputs, in the order that the equation asks for.

@@ -267,5 +267,4 @@ def _filled(counts: Array) -> Indices:
 
 def _groups(cells: Indices) -> list[Indices]:
     """Cells without wide gaps between them, the group of most cells first."""
-    groups = np.split(cells, np.flatnonzero(np.diff(cells) > _GAP) + 1)
-    return sorted(groups, key=len, reverse=True)
+    return sorted(np.split(cells, np.flatnonzero(np.diff(cells) > _GAP) + 1), key=len, reverse=True)

@@ -119,8 +119,7 @@ def record_weights(rows: int, units: NDArray[np.intp] | None) -> Whole:
     """What each record counts, in whole numbers of 2^-20: a unit counts as one, spread evenly over its records."""
     if units is None:
         return np.full(rows, ONE, np.int64)
-    sizes = np.bincount(units, minlength=1)
-    return (ONE // np.maximum(sizes, 1))[units]
+    return (ONE // np.maximum(np.bincount(units, minlength=1), 1))[units]
 
 
 def _numbers(kind: ColumnKind | None, name: str, column: Column, tokens: tuple[str, ...]) -> Array:

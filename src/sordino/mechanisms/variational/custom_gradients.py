@@ -219,8 +219,7 @@ class WhitenedGradients(OwnGradients):
         place = state.place
         drift = place.unwhitening @ (noised * place.clip) + self.slope(place, given)
         step = given.pace * (place.covariance @ drift)
-        length = jnp.linalg.norm(place.unwhitening @ step)
-        step *= self.longest / jnp.maximum(length, self.longest)
+        step *= self.longest / jnp.maximum(jnp.linalg.norm(place.unwhitening @ step), self.longest)
         return Path(place._replace(mean=place.mean - step), place.mean, drift)
 
     def kept(self, state: Path) -> Array:

@@ -220,8 +220,7 @@ def first_place(model: CustomModel, start: Any) -> GradientPlace:
 def median_length(counts: Array, records: int) -> float:
     """The upper end of the octave in which the count from above reaches half of the units that move."""
     from_above = np.cumsum(counts[::-1])[::-1]
-    moving = max(records - max(float(counts[0]), 0.0), 0.1 * records)
-    reached = np.flatnonzero(from_above >= 0.5 * moving)
+    reached = np.flatnonzero(from_above >= 0.5 * max(records - max(float(counts[0]), 0.0), 0.1 * records))
     return math.ldexp(1.0, FIRST_OCTAVE + (int(reached[-1]) if len(reached) else OCTAVES // 2))
 
 
@@ -284,8 +283,7 @@ def _posterior(
     deviation = float(asked.sum_noise[0]) * float(place.clip) / math.sqrt(len(used))
 
     def given(information: Array) -> tuple[Any, Any, Any]:
-        precision = unwhitening @ information @ unwhitening + prior
-        covariance = np.linalg.inv(_even(precision))
+        covariance = np.linalg.inv(_even(unwhitening @ information @ unwhitening + prior))
         turned = covariance @ unwhitening * deviation
         return means - covariance @ drifts, covariance, turned @ np.swapaxes(turned, -1, -2)
 

@@ -138,8 +138,7 @@ def key_of(row: Array) -> Array:
     """A public random key that follows from the numbers of a row: what is drawn with it depends on that row alone."""
     words = lax.bitcast_convert_type(row.astype(jnp.float64), jnp.uint32).ravel()
     odd = np.random.default_rng(0).integers(0, 2**31, len(words), dtype=np.uint32) * np.uint32(2) + np.uint32(1)
-    mixed = jnp.sum((words ^ (words >> 16)) * odd, dtype=jnp.uint32)
-    return jax.random.fold_in(jax.random.key(0), mixed)
+    return jax.random.fold_in(jax.random.key(0), jnp.sum((words ^ (words >> 16)) * odd, dtype=jnp.uint32))
 
 
 def blank(layout: RecordLayout, rows: int, seed: int | None = None) -> dict[str, NDArray[Any]]:

@@ -106,8 +106,7 @@ class NumPyroProgram(CustomModel):
 
     def penalty(self, theta: Array) -> Array:
         values, volume = substituted(self.program.latents, theta)
-        sites = self._trace(values, _arrays(blank(self.layout, 1)), 0)
-        return -(_joint(sites, self.program.latents) + volume)
+        return -(_joint(self._trace(values, _arrays(blank(self.layout, 1)), 0), self.program.latents) + volume)
 
     @property
     def simulates(self) -> bool:
@@ -205,8 +204,7 @@ class NumPyroProgram(CustomModel):
     def _check_records_stand_alone(self) -> None:
         """Refuse, on made-up records, sites whose density of one record follows the others, and priors that read."""
         records, others = (blank(self.layout, _TRIED[0], seed=seed) for seed in (2, 3))
-        theta = jnp.asarray(np.random.default_rng(4).normal(0.0, 0.1, self.size))
-        values = self.constrained(theta)
+        values = self.constrained(jnp.asarray(np.random.default_rng(4).normal(0.0, 0.1, self.size)))
         together, elsewhere = (self._trace(values, _arrays(each), 0) for each in (records, others))
         for latent in self.program.latents:
             if not _close(log_prob(together[latent.name]), log_prob(elsewhere[latent.name])):

@@ -121,8 +121,7 @@ def _truncated(chain: specs.NoisyGradient, n: int, data: Quadratics) -> list[tup
         raise _too_many(f"2^{data.n}")
     rate, found = chain.rate(n), defaultdict[Vector, float](float)
     for chosen in itertools.product((0, 1), repeat=data.n):
-        kept = data.kinds[np.flatnonzero(chosen)[: chain.batch.most]]
-        vector = tuple(data.counted(kept).tolist())
+        vector = tuple(data.counted(data.kinds[np.flatnonzero(chosen)[: chain.batch.most]]).tolist())
         found[vector] += rate ** sum(chosen) * (1 - rate) ** (data.n - sum(chosen))
     return [(vector, weight) for vector, weight in found.items() if weight > 0]
 

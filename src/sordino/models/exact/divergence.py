@@ -138,8 +138,7 @@ def _nodes(first: LineMixture, second: LineMixture, order: float, count: int) ->
         reach += order * spread / narrowest**2 / precision + 10 * (1 / math.sqrt(precision))
     end = math.asinh(reach / narrowest)
     u = np.linspace(-end, end, count)
-    log_weights = np.log(narrowest * np.cosh(u) * (u[1] - u[0]))
-    return float(np.median(locations)) + narrowest * np.sinh(u), log_weights
+    return float(np.median(locations)) + narrowest * np.sinh(u), np.log(narrowest * np.cosh(u) * (u[1] - u[0]))
 
 
 class ExactLaw(Protocol):

@@ -297,8 +297,7 @@ class LineMixture:
 
         def bound(ends: Array) -> Array:
             gaps = np.maximum(ends[0][:, None] - self.locations, self.locations - ends[1][:, None])
-            local = self.family.curvature(np.maximum(gaps, 0.0) / self.scales)
-            return local @ (self.weights / self.scales**3)
+            return self.family.curvature(np.maximum(gaps, 0.0) / self.scales) @ (self.weights / self.scales**3)
 
         return self._in_chunks(np.stack([left, right]), bound)
 

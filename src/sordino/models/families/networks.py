@@ -169,8 +169,7 @@ class MLPClassification(NetworkOfClasses, DenseNetwork):
         return self.classes
 
     def output_gradient(self, outputs: Array, y: Array) -> Array:
-        codes = jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=outputs.dtype)
-        return jax.nn.softmax(outputs) - codes
+        return jax.nn.softmax(outputs) - jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=outputs.dtype)
 
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]

@@ -148,8 +148,7 @@ class BlockGaussian(GaussianFamily):
         linear = theta[: self.dim].reshape(self.blocks, self.width)
         halves = theta[self.dim : self.gaussian_size].reshape(self.blocks, -1) / scale
         upper = jnp.zeros((self.blocks, self.width, self.width), theta.dtype).at[:, rows, columns].set(halves)
-        precision = upper + jnp.triu(upper, 1).swapaxes(1, 2)
-        return Natural(linear, precision, theta[self.gaussian_size :])
+        return Natural(linear, upper + jnp.triu(upper, 1).swapaxes(1, 2), theta[self.gaussian_size :])
 
     def moments(self, theta: Array) -> Moments:
         parts = self.unpack(theta)

@@ -93,8 +93,7 @@ class LogisticSite(LinearSite):
         tilted = jax.nn.softmax(log_weights + jax.nn.log_sigmoid(y * scores), axis=-1)
         g = jnp.sum(tilted * y * against, axis=-1)
         curvature = jnp.sum(tilted * against * (1.0 - against), axis=-1)
-        spread = jnp.sum(tilted * (y * against - g[..., None]) ** 2, axis=-1)
-        return g, curvature - spread
+        return g, curvature - jnp.sum(tilted * (y * against - g[..., None]) ** 2, axis=-1)
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,7 @@ class MixtureSite(gaussians.Site):
         inverse, log_parts = self._parts(moments, x)
         a = jnp.einsum("kij,kj->ki", inverse, x - moments.mean)
         r = jax.nn.softmax(log_parts)[:, None]
-        outer = jnp.einsum("ki,kj->kij", a, a)
-        k = r[..., None] * (inverse - (1.0 - r[..., None]) * outer)
+        k = r[..., None] * (inverse - (1.0 - r[..., None]) * jnp.einsum("ki,kj->kij", a, a))
         return gaussians.Slopes(r * a, k, jnp.zeros(0, x.dtype))
 
     def _parts(self, moments: gaussians.Moments, x: Array) -> tuple[Array, Array]:
@@ -223,8 +221,7 @@ class NetworkSite(gaussians.Site):
         return forward.mean, forward.variance + self._noise_variance(moments)
 
     def _inputs(self, X: Array) -> Array:
-        with_bias = jnp.concatenate([X, jnp.ones((*X.shape[:-1], 1), X.dtype)], axis=-1)
-        return with_bias / math.sqrt(X.shape[-1] + 1)
+        return jnp.concatenate([X, jnp.ones((*X.shape[:-1], 1), X.dtype)], axis=-1) / math.sqrt(X.shape[-1] + 1)
 
     def _layers(self, moments: gaussians.Moments) -> tuple[Array, Array, Array, Array]:
         cut = moments.mean.shape[0] - self.hidden - 1
