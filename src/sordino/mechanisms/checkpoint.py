@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,8 +47,7 @@ _KINDS = "fiub"
 _OTHERS = 0o077
 
 
-@dataclass(frozen=True, eq=False)
-class Record:
+class Record(NamedTuple):
     """Plain values and arrays, each under a name."""
 
     values: Mapping[str, Any]
@@ -220,8 +219,7 @@ class Checkpoint:
         object.__setattr__(self, "every", number("every", self.every, NON_NEGATIVE))
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(NamedTuple):
     """A run after the given number of steps: arrays from which it goes on, and what its randomness holds."""
 
     step: int

@@ -20,6 +20,7 @@ that underflow belong to entries far below the grid of the sum. A record that is
 replaced by zero *before* anything is multiplied by it.
 """
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -182,9 +183,5 @@ def _weighted_squares(rows: WholeRows, weights: Array) -> Array:
 def _split(parts: Parts, weights: Array | None) -> list[Array | None]:
     if weights is None:
         return [None] * len(parts)
-    pieces, start = [], 0
-    for part in parts:
-        stop = start + part.values.shape[1] * (part.rows.rows.shape[1] if isinstance(part, Outer) else 1)
-        pieces.append(weights[start:stop])
-        start = stop
-    return pieces
+    sizes = (part.values.shape[1] * (part.rows.rows.shape[1] if isinstance(part, Outer) else 1) for part in parts)
+    return [*jnp.split(weights, list(accumulate(sizes))[:-1])]

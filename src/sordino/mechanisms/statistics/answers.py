@@ -7,7 +7,7 @@ it says so. It does not say how far the table is from the population.
 
 import math
 from functools import singledispatch
-from itertools import product
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,11 +150,10 @@ def _(question: Correlation, asked: Asked) -> list[Row]:
     draws = asked.sums + spread * np.random.default_rng(_SEED).standard_normal((_DRAWS, question.size))
     tail = 50.0 * (1.0 - asked.level)
     rows = []
-    for first, one in enumerate(question.columns, 1):
-        for second in range(first + 1, width):
-            found, around = (_correlation(sums, width, first, second) for sums in (asked.sums[None], draws))
-            low, high = np.percentile(around, [tail, 100.0 - tail])
-            rows.append(Row(f"{one} x {question.columns[second - 1]}", float(found[0]), float(low), float(high)))
+    for (first, one), (second, other) in combinations(enumerate(question.columns, 1), 2):
+        found, around = (_correlation(sums, width, first, second) for sums in (asked.sums[None], draws))
+        low, high = np.percentile(around, [tail, 100.0 - tail])
+        rows.append(Row(f"{one} x {other}", float(found[0]), float(low), float(high)))
     return rows
 
 
