@@ -16,9 +16,7 @@ import sordino
 ROOT = Path(sordino.__file__).parent
 
 # Whole layers that release nothing: they train on data of their own making, or replay published figures.
-LAYERS = {
-    "auditing/": "an audit attacks models it trains itself; its seed policy is part of its answer",
-}
+LAYERS = {"auditing/": "an audit attacks models it trains itself; its seed policy is part of its answer"}
 FILES = {
     "noise/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
     "noise/secure.py": "the secure source and keys: ChaCha20; a caller's own keys are marked NON-PRIVATE",

@@ -55,11 +55,7 @@ def kind(found):
 
 
 @pytest.mark.parametrize(
-    ("method", "relation"),
-    [
-        ("constant", "add-remove"),
-        pytest.param("ridge", "replace-one", marks=pytest.mark.slow),
-    ],
+    ("method", "relation"), [("constant", "add-remove"), pytest.param("ridge", "replace-one", marks=pytest.mark.slow)]
 )
 def test_sound_fits_are_consistent(method, relation):
     found = replay_release(fitted(relation, method), confidence=0.99, seed=1)

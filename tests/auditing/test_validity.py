@@ -99,12 +99,7 @@ def threshold_chosen_and_counted_on_the_same_models(rng, repetitions, mu, confid
     return bound_of(*count_errors(*scores, cut), MODELS, confidence), truth_of(cut, mu)
 
 
-PROCEDURES: tuple[Repeated, ...] = (
-    chosen_threshold,
-    all_thresholds,
-    whole_attack,
-    one_run_randomised_response,
-)
+PROCEDURES: tuple[Repeated, ...] = (chosen_threshold, all_thresholds, whole_attack, one_run_randomised_response)
 MUS = [0.0, 1.0, 3.0]
 CONFIDENCES = [0.8, 0.95]
 

@@ -75,13 +75,7 @@ def test_every_resolved_file_is_pinned_and_listed_by_its_digest(build) -> None:
 @pytest.mark.slow
 def test_a_release_is_built_and_its_wheel_works_in_a_bare_environment(build, tmp_path) -> None:
     new_key(tmp_path / "maintainer.key")
-    command = [
-        sys.executable,
-        ROOT / "release" / "build.py",
-        tmp_path / "dist",
-        "--key",
-        tmp_path / "maintainer.key",
-    ]
+    command = [sys.executable, ROOT / "release" / "build.py", tmp_path / "dist", "--key", tmp_path / "maintainer.key"]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     dist = tmp_path / "dist"

@@ -154,10 +154,7 @@ def test_rows_that_make_no_table_are_refused_before_the_debit(tmp_path, relation
     path = written(tmp_path, "a,y\n" + "0.5,0.25\n" * 299 + last)
     ledger = Ledger.open(tmp_path / "one.ledger", "d", relation, 9.0, 1e-5)
     schema = Schema(
-        records=300,
-        features=(Feature("a", Number(0, 1)),),
-        target=Target("y", Number(0, 1)),
-        intercept=True,
+        records=300, features=(Feature("a", Number(0, 1)),), target=Target("y", Number(0, 1)), intercept=True
     )
     with pytest.raises(InputError, match=r"equally long rows|does not end"):
         fit_table(

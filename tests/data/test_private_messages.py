@@ -13,18 +13,7 @@ import pytest
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
-from sordino.data import (
-    Boolean,
-    Category,
-    Feature,
-    Number,
-    Schema,
-    Target,
-    check,
-    encode,
-    read_table,
-    write_schema,
-)
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target, check, encode, read_table, write_schema
 from sordino.ledger.release import write_release
 from tests.ledger.release.test_folder import example
 

@@ -44,10 +44,7 @@ class Encoded:
             return person_bins(X, values["watched"], values["y"], EDGES)
         counted = self.family in ("poisson", "negative-binomial")
         return Given(
-            X,
-            values["y"],
-            values["watched"] if counted else None,
-            values["who"] if self.declaration.unit else None,
+            X, values["y"], values["watched"] if counted else None, values["who"] if self.declaration.unit else None
         )
 
 

@@ -9,12 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.estimators import (
-    ArrayBounds,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateRobustRegression,
-)
+from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression, PrivateRobustRegression
 from sordino.ledger.release.coverage import COEFFICIENTS, NEW_TARGETS, PROBABILITIES, measured
 
 

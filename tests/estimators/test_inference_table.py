@@ -13,14 +13,7 @@ from sordino.core.validate import InputError
 from sordino.fitting.predictor import intervals_of_means
 from sordino.fitting.tasks.base import new_numbers
 from sordino.fitting.tasks.counts import new_counts
-from sordino.inference.contrasts import (
-    Coefficients,
-    contrast,
-    in_words,
-    lines,
-    parsed_contrast,
-    wald,
-)
+from sordino.inference.contrasts import Coefficients, contrast, in_words, lines, parsed_contrast, wald
 
 
 def two_sided(z):

@@ -17,13 +17,7 @@ from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators.replay import replay_release
 from sordino.fitting.methods import METHODS, natural
 from sordino.fitting.methods.natural import _Run
-from sordino.fitting.methods.natural_plan import (
-    SETTINGS,
-    columns_read,
-    network_of,
-    room_for_parameters,
-    settings_for,
-)
+from sordino.fitting.methods.natural_plan import SETTINGS, columns_read, network_of, room_for_parameters, settings_for
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import TASKS

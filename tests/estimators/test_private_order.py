@@ -8,12 +8,7 @@ import pytest
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
-from sordino.estimators import (
-    METHODS,
-    ArrayBounds,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-)
+from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.fitting.declaration import declared
 from sordino.fitting.methods.base import choose
 from sordino.fitting.problem import FitProblem

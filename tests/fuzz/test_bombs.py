@@ -143,10 +143,7 @@ def words_and_zeros(folder: Path) -> None:
             writer.write_table(rows)
 
 
-READ = {
-    "whole": read_table,
-    "in parts": lambda path: [list(part.tables(part.names())) for part in parts_of(path)],
-}
+READ = {"whole": read_table, "in parts": lambda path: [list(part.tables(part.names())) for part in parts_of(path)]}
 
 
 @pytest.mark.parametrize("file", ["a.parquet", "a.arrow", ""])

@@ -170,12 +170,7 @@ OTHER = Spec.from_dict({"algorithm": POTENTIAL, "relation": "replace-one", "view
         *((spec(), x, y, "x and y") for x, y in (([], []), ([1.0, 2.0], [1.0]), ([[1.0]], [[1.0]]))),
         *((spec(), x, y, "x and y") for x, y in (([math.nan], [1.0]), ([1.0], [math.inf]))),
         # Before a record is looked at: noise that whole numbers do not hold, and a run of another kind.
-        (
-            spec(replace(RUN, epsilon=1e-7)),
-            [math.nan],
-            [1.0],
-            r"epsilon to be at least 9\.54e-07.*got 1e-07",
-        ),
+        (spec(replace(RUN, epsilon=1e-7)), [math.nan], [1.0], r"epsilon to be at least 9\.54e-07.*got 1e-07"),
         (OTHER, [1.0], [1.0], "ProposeTestSample"),
     ],
 )

@@ -53,9 +53,7 @@ def quadratic_loss(theta, x, y):
 
 
 DECLARED_QUADRATIC = models.LossFacts(
-    convex="a square of a linear function",
-    smoothness=models.LossFact(R * R, "|x|^2"),
-    evidence=Evidence.DECLARED,
+    convex="a square of a linear function", smoothness=models.LossFact(R * R, "|x|^2"), evidence=Evidence.DECLARED
 )
 BOUNDED_TARGET = models.Domain(FEATURES, R, target_bound=2.0)
 RIDGE = models.GaussianLinear(noise_precision=1.3, weight_decay=0.1)

@@ -8,15 +8,7 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
-from sordino.noise.lattice import (
-    Lattice,
-    LatticeNoise,
-    Total,
-    check_sums,
-    in_doubles,
-    lattice_exponent,
-    noised_exactly,
-)
+from sordino.noise.lattice import Lattice, LatticeNoise, Total, check_sums, in_doubles, lattice_exponent, noised_exactly
 from sordino.noise.randomness import ADDED, Purpose
 from sordino.noise.secure import SecureRandomness
 

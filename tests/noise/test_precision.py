@@ -114,10 +114,7 @@ def test_sums_of_clipped_gradients_ask_for_full_precision(model, clipping):
 def test_what_a_gpu_clips_is_within_its_bound():
     """The exact length of one record's clipped gradient, in single precision and as a run adds it up."""
     rng = np.random.default_rng(1)
-    models = {
-        "linear": Logistic(),
-        "network": MLPClassification(hidden=(40,), classes=2),
-    }
+    models = {"linear": Logistic(), "network": MLPClassification(hidden=(40,), classes=2)}
     for model in models.values():
         dim = model.dim(60)
         summed = jax.jit(lambda *given, model=model: model.batch_gradient(*given, Clipping(ClippingKind.NORM, 1.0)))

@@ -144,10 +144,7 @@ def test_two_sources_differ_and_one_serves_one_run(quadratic):
 def test_the_key_is_shown_nowhere():
     source = keyed()
     shown = [repr(source), str(source), repr(source._key), f"{vars(type(source))}"]
-    for attempt in (
-        lambda: pickle.dumps(source),
-        lambda: source.gaussians(Purpose.NOISE, 2**32, 1, (1,), np.float32),
-    ):
+    for attempt in (lambda: pickle.dumps(source), lambda: source.gaussians(Purpose.NOISE, 2**32, 1, (1,), np.float32)):
         with pytest.raises(InputError) as refused:
             attempt()
         shown.append(str(refused.value))

@@ -88,10 +88,7 @@ def test_a_run_of_several_parts_is_stopped_in_its_last_one():
     common = {"records": 500, "sampling": "full", "clip": 1.0, "noise_multiplier": 10.0}
     first = common | {"kind": "message-passing", "steps": 1, "damping": 500.0}
     second = common | {"kind": "variational", "steps": 8, "step_size": 0.1}
-    parts = [
-        {"algorithm": first, "view": "posterior-parameters"},
-        {"algorithm": second, "view": "all-iterates"},
-    ]
+    parts = [{"algorithm": first, "view": "posterior-parameters"}, {"algorithm": second, "view": "all-iterates"}]
     run = {"algorithm": {"kind": "composite", "parts": parts}, "relation": "replace-one", "view": "all-iterates"}
     spec = stated_spec(run | {"delta": DELTA})
     found = sandwich(spec, DELTA)

@@ -34,8 +34,7 @@ def diagonal(precisions, gamma=(3.0, -2.0)):
 
 
 @pytest.mark.parametrize(
-    ("repair", "expected"),
-    [(Repair(0.1), [0.1, 3.0]), (ShiftSpectrum(0.1), [0.1, 5.1]), (SkipRound(0.1), [1.0, 2.0])],
+    ("repair", "expected"), [(Repair(0.1), [0.1, 3.0]), (ShiftSpectrum(0.1), [0.1, 5.1]), (SkipRound(0.1), [1.0, 2.0])]
 )
 def test_each_repair_does_what_it_says_to_a_full_matrix(repair, expected):
     with jax.enable_x64(True):

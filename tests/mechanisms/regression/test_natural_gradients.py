@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from papers.round_words import rounds
-from papers.vinaroz_park.natural_gradients import (
-    NaturalRule,
-    SkipNetwork,
-    hidden_units,
-    run_natural_gradients,
-)
+from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import InputError

@@ -6,14 +6,7 @@ import pytest
 from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, person_bins, plan, posterior, release, with_bins
-from tests.mechanisms.regression.tables import (
-    FAMILIES,
-    Table,
-    extreme_rows,
-    extreme_targets,
-    planned,
-    table,
-)
+from tests.mechanisms.regression.tables import FAMILIES, Table, extreme_rows, extreme_targets, planned, table
 
 RECORDS, NEIGHBOURS = 40, 12
 # Budgets that are poor and rich for each of the eight coefficients, so that every statistic is asked for.

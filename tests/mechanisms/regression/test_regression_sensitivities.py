@@ -29,10 +29,7 @@ UNITS = (
 )
 ALL = ("regression: half the noise", "regression: the budget is spent twice")
 _HISTOGRAM = ((REPLAYED, PAIRS), ("regression: replaced histograms pay as if one were added",))
-_VECTOR = (
-    (REPLAYED, PAIRS),
-    ("regression: replaced vectors pay once", "sums: units beyond their bound are added"),
-)
+_VECTOR = ((REPLAYED, PAIRS), ("regression: replaced vectors pay once", "sums: units beyond their bound are added"))
 _MATRIX = ((REPLAYED, PAIRS), ("regression: replaced matrices pay as if one were added",))
 # By sum: searches for a neighbour that moves it too far, and mistakes that must fail a test besides `ALL`.
 TABLE = {
@@ -56,23 +53,14 @@ TABLE = {
         (REPLAYED, PAIRS, COX, SUBJECTS, UNITS),
         ("regression: replaced vectors pay once", "sums: rows are looked at and not units"),
     ),
-    "slopes": (
-        (REPLAYED, PAIRS, COX, SUBJECTS),
-        ("regression: replaced matrices pay as if one were added",),
-    ),
+    "slopes": ((REPLAYED, PAIRS, COX, SUBJECTS), ("regression: replaced matrices pay as if one were added",)),
     "score-sizes": _HISTOGRAM,
     "meat": ((REPLAYED, PAIRS, COX), ("regression: the meat is of rows and not of people",)),
     # What is no sum of its own, and the method beside this engine.
-    "units": (
-        (UNITS,),
-        ("sums: rows are looked at and not units", "units: the engine uses all records of a unit"),
-    ),
+    "units": ((UNITS,), ("sums: rows are looked at and not units", "units: the engine uses all records of a unit")),
     "subjects": (
         (SUBJECTS, COX),
-        (
-            "cox: every time bin of a subject is a record of its own",
-            "sums: rows are looked at and not units",
-        ),
+        ("cox: every time bin of a subject is a record of its own", "sums: rows are looked at and not units"),
     ),
     "ridge": (
         (("tests/replay/test_estimators.py", None),),
