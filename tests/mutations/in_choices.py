@@ -8,7 +8,7 @@ IN_CHOICES = mutations(
 - self.deviation / moved
 + 0.5 * self.deviation / moved
 @@ score: all records of a unit count fully | record_weights | choose/test_scored_rows.py -k search
-- return (ONE // np.maximum(sizes, 1))[units]
+- return (ONE // np.maximum(np.bincount(units, minlength=1), 1))[units]
 + return np.full(rows, ONE, np.int64)
 @@ score: a replaced record moves bands by sqrt 2 |  | choose/test_scored_rows.py -k search
 - BAND_LENGTHS = Lengths(up(math.sqrt(2.0)), 2.0)
