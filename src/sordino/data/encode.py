@@ -1,8 +1,7 @@
 """From a table and its public schema to arrays whose bounds hold by construction; checks of its columns and parts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,7 @@ from sordino.data.units import UnitGroups, grouped, key_codes
 from sordino.data.words import shown_names
 
 
-@dataclass(frozen=True, eq=False)
-class EncodedTable:
+class EncodedTable(NamedTuple):
     """Encoded records: features, their names, targets, units numbered from 0, and shares of the largest weight."""
 
     features: NDArray[np.float64]

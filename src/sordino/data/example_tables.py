@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module, resources
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,7 @@ from sordino.data.table import Table
 TARGET_NAME = "y"
 
 
-@dataclass(frozen=True, eq=False)
-class Synthetic:
+class Synthetic(NamedTuple):
     """Drawn records, their truth, and a schema under which `encode` gives back `features` and `target` exactly."""
 
     features: NDArray[np.float64]
@@ -119,8 +118,7 @@ VISITS = "mdvis"
 MOST_VISITS = 104.0  # two visits a week all year round
 
 
-@dataclass(frozen=True, eq=False)
-class ExampleTable:
+class ExampleTable(NamedTuple):
     """A table with its public schema."""
 
     table: Table

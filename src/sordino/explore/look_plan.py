@@ -9,6 +9,7 @@ depend on the first; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2 however th
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,7 @@ _MOST_HIDDEN, _TOGETHER, _TWO = 0.25, 0.6, math.sqrt(2.0)
 _COARSE = "Suggested bounds are powers of 2: the budget is too small for a second round of counts that refines them."
 
 
-@dataclass(frozen=True, eq=False)
-class LookPlan:
+class LookPlan(NamedTuple):
     """What is about to run: the questions, the noise of each, and the spec that is certified and charged."""
 
     asked: tuple[ParsedQuestion, ...]

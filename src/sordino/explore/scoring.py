@@ -8,9 +8,9 @@ numbers, exponentials and logarithms are looked up, and single floats round alik
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,8 +127,7 @@ def class_codes(predictor: Predictor, y: Array) -> NDArray[np.intp]:
     return ((y > 0) if len(predictor.labels) == 2 else y).astype(np.intp)
 
 
-@dataclass(frozen=True, eq=False)
-class SumPlan:
+class SumPlan(NamedTuple):
     """One noised sum over private rows: its noise, and what theorems say of it."""
 
     noise: ScoreNoise

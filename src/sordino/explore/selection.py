@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -65,8 +65,7 @@ class Candidate:
     settings: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A finished choice.
 
     Attributes:
@@ -220,8 +219,7 @@ def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class ChoicePlan:
+class ChoicePlan(NamedTuple):
     """What is about to run: a plan for each candidate, the noise of the score, and what is certified and charged."""
 
     plans: tuple[tuple[FitDeclaration, FitPlan], ...]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -204,8 +205,7 @@ def _line(
     return Line(name, mean, error, low, high, z, p_value, ratio, known.shares(vector), step, level)
 
 
-@dataclass(frozen=True)
-class Wald:
+class Wald(NamedTuple):
     """A joint test that sums of coefficients are all 0; `statistic` is chi-squared with so many `degrees`."""
 
     names: tuple[str, ...]

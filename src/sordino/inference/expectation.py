@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -53,8 +53,7 @@ BARE = "half a number's declared range, or having a 0/1 column"
 REGRESSIONS = tuple(word for word, (task, _) in MODELS.items() if task.linear)
 
 
-@dataclass(frozen=True)
-class ExpectedLine:
+class ExpectedLine(NamedTuple):
     """What to expect of one coefficient, in the table's units.
 
     `sampling` is the standard error without privacy and prior, `privacy` and `prior` are standard deviations, `unit` is

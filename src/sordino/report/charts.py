@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, groupby
+from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -193,8 +194,7 @@ def horizontal_axis(frame: DrawingArea, x: Axis, title: str, *, grid: bool = Tru
     return marks
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """A named line; its role decides how it looks. What cannot be drawn on the axes leaves a gap."""
 
     name: str
@@ -202,8 +202,7 @@ class Series:
     role: str = ""
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """A numbered point of a chart, and the sentence below it that says what happens there."""
 
     x: float

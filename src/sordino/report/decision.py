@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sordino.core import __version__
 from sordino.core.bound import Evidence, Relation, View, floating_point_line
@@ -29,8 +29,7 @@ RARE = 0.01  # outcomes rarer than this are covered by delta alone, so the worke
 _SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))
 
 
-@dataclass(frozen=True)
-class DecisionFact:
+class DecisionFact(NamedTuple):
     """One entry of the strip: a name, what it is, and where there is more to say, a remark below."""
 
     name: str
@@ -38,8 +37,7 @@ class DecisionFact:
     remark: str = ""
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """The strip on top of a page; `look_at` is what the signer decides, and this page cannot."""
 
     may_leave: bool
@@ -284,8 +282,7 @@ def question(relation: Relation, unit: AnyUnit) -> str:
     return QUESTION[relation].format(*(_RECORD if isinstance(unit, Unit) else _UNIT))
 
 
-@dataclass(frozen=True)
-class Odds:
+class Odds(NamedTuple):
     """A suspicion before the release and the most it can become."""
 
     before: str
@@ -293,8 +290,7 @@ class Odds:
     after: str
 
 
-@dataclass(frozen=True)
-class WorkedOdds:
+class WorkedOdds(NamedTuple):
     """The largest factor on the odds, suspicions before and after, and the best shares of right guesses and finds."""
 
     factor: str

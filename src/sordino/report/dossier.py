@@ -5,10 +5,10 @@ import json
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
 from sordino.auditing.replay.examine import CONFIDENCE, Implementation
@@ -182,8 +182,7 @@ def source_digest() -> str:
     return whole.hexdigest()
 
 
-@dataclass(frozen=True)
-class DossierChecks:
+class DossierChecks(NamedTuple):
     """What ran while the dossier was made."""
 
     lower: LowerBound | None  # that may be shown, given or worked out from the description

@@ -5,8 +5,8 @@ no program can know; without an answer the question stays open.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sordino.accounting.evaluate import caller_checks
 from sordino.core.bound import Bound, floating_point_line
@@ -41,8 +41,7 @@ STATEMENTS = {
 }
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """The evidence for an answer: its kind, words, and a file of the dossier with a place in it; tests have no file."""
 
     kind: str
@@ -65,7 +64,7 @@ class Answer:
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.ident, "topic": self.topic, "question": self.question, "answer": list(self.words),
-            "facts": dict(self.facts), "evidence": [asdict(one) for one in self.links], "open": self.open,
+            "facts": dict(self.facts), "evidence": [one._asdict() for one in self.links], "open": self.open,
         }  # fmt: skip
 
 

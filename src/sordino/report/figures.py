@@ -3,8 +3,8 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -62,8 +62,7 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: half + 1]}…{name[-half:]}"
 
 
-@dataclass(frozen=True)
-class ForestRow:
+class ForestRow(NamedTuple):
     """A coefficient in a forest plot: an effect, its interval, and how wide that would be without privacy."""
 
     name: str

@@ -7,12 +7,12 @@ import platform
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -183,8 +183,7 @@ def _together(subjects: Sequence[Subject]) -> dict[str, Any] | None:
 LARGEST_PAGE = 5_000_000
 
 
-@dataclass(frozen=True)
-class ReportPages:
+class ReportPages(NamedTuple):
     """Where the pages are; either may be absent."""
 
     private: Path | None

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,7 @@ _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 PATIENCE = 25.0  # curves that take longer than this are left out of a page, with a sentence that says so
 
 
-@dataclass(frozen=True)
-class Crossing:
+class Crossing(NamedTuple):
     """From `steps` on, the theorem `after` gives a smaller epsilon than `before`, which was the tightest until then."""
 
     steps: int

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,7 @@ class MissingRuleShape(fields.Shape):
         return {"anyOf": [{"enum": ["refuse", "indicator"]}, constant]}
 
 
-@dataclass(frozen=True, eq=False)
-class ReadCells:
+class ReadCells(NamedTuple):
     """A column read as its kind says: a number for each record, where it was missing, and counts, NON-PRIVATE."""
 
     values: np.ndarray

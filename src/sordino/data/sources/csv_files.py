@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
@@ -143,8 +143,7 @@ class CsvPart(registry.FilePart):
             pass
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     """What the first line says, and how the rest is to be read."""
 
     file: Path

@@ -89,16 +89,8 @@ class FilePart(TablePart):
         return existing_file(self.path).stat().st_size
 
 
-@dataclass(frozen=True)
-class Source:
-    """One way in: a test that imports no foreign library, `own` classes that pass it, and the parts, without a row."""
-
-    accepts: Callable[[Any], bool]
-    parts: Callable[[Any], Sequence[TablePart]]
-    own: tuple[type, ...]
-
-
-_SOURCES: dict[str, Source] = {}
+# Ways in: a test that imports no foreign library, the parts, of which no row is read, and own classes that pass.
+_SOURCES: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Sequence[TablePart]], tuple[type, ...]]] = {}
 
 
 def register_source(
@@ -107,14 +99,14 @@ def register_source(
     """Add a source under the word that refusals call it; no two accept the same."""
     if word in _SOURCES:
         raise InputError(f"The source {word!r} is already registered; choose another name.")
-    _SOURCES[word] = Source(accepts, parts, own)
+    _SOURCES[word] = accepts, parts, own
 
 
 def parts_of(source: object) -> list[TablePart]:
     """The parts of a table, in order; no row is read."""
-    for candidate in _SOURCES.values():
-        if isinstance(source, candidate.own) or candidate.accepts(source):
-            return list(candidate.parts(source))
+    for accepts, parts, own in _SOURCES.values():
+        if isinstance(source, own) or accepts(source):
+            return list(parts(source))
     given = f"the path {str(source)!r}" if isinstance(source, str | Path) else f"a {type(source).__name__}"
     raise InputError(f"Expected a table as one of: {', '.join(_SOURCES)}; got {given}; convert it first.")
 
