@@ -1,9 +1,8 @@
 """From the `instance` of a spec to a model and pairs of neighbouring datasets, and to the audit that fits it.
 
-DeepFool canaries: a record of D pushed until a whole ensemble of its models gets it wrong, its label kept. DeepFool
-(Moosavi-Dezfooli, Fawzi & Frossard 2016, Algorithm 2) linearises the scores of an ensemble, steps to the nearest
-boundary and repeats. A model that has not seen such a record misclassifies it; one that has learns it (Heller & Fetaya
-2023, Section V). The ensemble is never part of the fleet that is attacked.
+DeepFool canaries (Moosavi-Dezfooli, Fawzi & Frossard 2016, Algorithm 2): a record of D pushed to the nearest boundary,
+by linearised scores, until an ensemble of D's models gets it wrong, its label kept. A model that has seen it learns it
+(Heller & Fetaya 2023, Section V). The ensemble is never part of the fleet that is attacked.
 """
 
 import inspect

@@ -2,12 +2,9 @@
 
 `manifest.json` lists name, size and SHA-256 of every file but itself and `signature.json`. The signature is over five
 lines: a title with the version of this scheme, the algorithm, the fingerprint of the key, the purpose, and the SHA-256
-of the manifest, so none of them can be exchanged. Both files must be, byte for byte, the one canonical form of what
-they say. Missing, changed, renamed or extra files are refused, and so is what is no plain file with a plain name, what
-is too large, and a signature by an unknown algorithm.
-
-With the fingerprint of a key that the reader knows, it shows that the holder of that key signed exactly these files;
-without, that nothing changed since someone made the manifest.
+of the manifest. Both files must be, byte for byte, the one canonical form of what they say; any other difference of a
+file or its name is refused. With the fingerprint of a key that the reader knows, it shows that its holder signed
+exactly these files; without, that nothing changed since someone made the manifest.
 """
 
 import hashlib

@@ -3,10 +3,8 @@
 Statement: that of `rounded_gaussian`, given that the keystream is random. A draw has four words of 32 bits: a column
 and a position; a sign, eleven bits of v and twenty of f; 53 more bits of f; and eleven more of v. Decisions are those
 comparisons, with the same enclosures. What they leave open, about one draw in a million, is settled on the host in
-whole numbers, from the same bits and ever more; what is not kept, 1 in 600, is drawn again with words of its own.
-
-Of every row of 1,024 draws the first sixteen places that were not kept are drawn again, three times if need be. Rows
-with anything left are looked at on the host. Every step of a run has a nonce of its own.
+whole numbers, from the same bits and ever more. What is not kept, 1 in 600, is drawn again: of every row of 1,024 draws
+the first sixteen such places, three times if need be, and then on the host. Every step of a run has a nonce of its own.
 
 Needs of the device: IEEE 754 products, sums and comparisons in double precision (a product may be fused with a sum,
 which only rounds less), and whole numbers of 32 and 64 bits.

@@ -1,12 +1,9 @@
 """Train a fleet: thousands of models at once, on one dataset and on its neighbours, in groups that fit the memory.
 
-What a model draws depends on its own number, never on its company. Threefry-2x32 with 20 rounds (Salmon et al. 2011)
-turns a key, of the seed and the member's number, and a counter, the step and the coordinate pair, into two random
-words. So any coordinate can be drawn alone, in any order and on any device, bit for bit. Gaussians are Box-Muller
-transforms of two 32-bit words: exact but for rounding, with |z| up to 6.7.
-
-One compiled program makes an epoch of a group of models, whose size does not depend on how many models there are: a
-model has the same bits whatever is trained beside it.
+What a model draws depends on its own number, never on its company: Threefry-2x32 with 20 rounds (Salmon et al. 2011)
+turns a key, of the seed and the number, and a counter, the step and the coordinate pair, into two random words, on any
+device bit for bit. Gaussians are Box-Muller transforms of them, exact but for rounding, with |z| up to 6.7. One
+compiled program makes an epoch of a group of models, whose size does not depend on how many there are.
 """
 
 from abc import ABC, abstractmethod

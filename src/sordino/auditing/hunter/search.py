@@ -19,7 +19,7 @@ from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, 
 from sordino.auditing.hunter.features import Event, Sample, best_events, evidence
 from sordino.auditing.hunter.processes import CallOutput, Table
 from sordino.core.gaussian import down, up
-from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, number, whole_number
+from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, check_numbers, whole_number
 
 ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3  # shares of the work in each round; a round searches, then tests its finalists
 SEARCHED, TEST_SHARES = 0.6, (0.6, 0.6, 1.0)  # of a round; of what is left for tests, one finalist after the other
@@ -46,9 +46,7 @@ class HunterOptions:
     folders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        number("confidence", self.confidence, OPEN_UNIT)
-        number("seconds", self.seconds, POSITIVE)
-        number("call_seconds", self.call_seconds, POSITIVE)
+        check_numbers(self, confidence=OPEN_UNIT, seconds=POSITIVE, call_seconds=POSITIVE)
         whole_number("processes", self.processes, Interval(1, 64))
         if self.calls is not None:
             whole_number("calls", self.calls, Interval(100))

@@ -1,14 +1,11 @@
 """Replay: how far one record moves what this code noises, measured exactly on a pair of neighbouring tables.
 
-A run on D is recorded: the statistic, the scale and the answer of every call to its noise port. Then the same code runs
-on D' and is answered with D's answers, so it follows the same path, and what it would have noised is compared call by
-call. Statement: if for all neighbours and all answers the shifts over scales of the Gaussian calls have squares that
-add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up to epsilon. Kinds of
-noise are never mixed into one number.
-
-A shift above its plan refutes the *sensitivity* that the certificate depends on, for this code and this pair; it
-refutes epsilon only where shifts do not depend on answers. Batches are forced to be the same, so samplers are not
-tested; nor is the law of the noise. Stable noise, posterior draws and Propose-Test-Sample cannot be replayed.
+A run on D is recorded: statistic, scale and answer of every call to its noise port. The same code then runs on D' and
+is answered with D's answers. Statement: if for all neighbours and all answers the shifts over scales of the Gaussian
+calls have squares that add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up
+to epsilon. Kinds of noise are never mixed into one number. A shift above its plan refutes the *sensitivity* for this
+code and pair, and epsilon only where shifts do not depend on answers. Batches are forced to be the same, and the law of
+the noise is not tested; stable noise, posterior draws and Propose-Test-Sample cannot be replayed.
 """
 
 from collections.abc import Callable, Mapping

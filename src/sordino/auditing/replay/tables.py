@@ -1,13 +1,9 @@
 """The neighbours on which runs are replayed: tables that a schema allows, and records of a described chain.
 
-Around the differing record rows are spread, at one corner, in the middle, half of them in each, or hold cells that are
-missing, undeclared or outside their bounds, where a rule says how they are read. The differing record stands at corners
-of the bounds, outside them, is a copy of another, or has such cells itself, or cells of another type. No such cell may
-change how others are read, and no other row how it is read. Further records are varied from those that moved most.
-
-A chain without an instance runs on the worst-case quadratic of its constants; with one, on the instance and its worst
-neighbours. Batches are the same in both runs of a pair, so under add-remove a record of hidden batches is exchanged for
-one that pulls nowhere, which moves as far as leaving it out.
+The differing record stands at corners of the bounds, outside them, is a copy of another, or has cells that are missing,
+undeclared or of another type, among rows that are spread, at one corner, in the middle or have such cells themselves. A
+chain without an instance runs on the worst-case quadratic of its constants; with one, on its worst neighbours. Under
+add-remove a record of hidden batches is exchanged for one that pulls nowhere, as batches are the same in both runs.
 """
 
 from collections.abc import Callable, Iterator
