@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from sordino.auditing.experiment import FitMany, Releases, Seeds, blocks_of, fitted
-from sordino.core.validate import COUNT, InputError, SordinoError, whole_number
+from sordino.core.validate import InputError, SordinoError, whole_number
 from sordino.core.worker_processes import done_in_processes
 
 LOCAL = "local"
@@ -41,7 +41,7 @@ class ClusterOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.address, str) or not self.address:
             raise InputError(f"Expected the address of a scheduler or {LOCAL!r}, got {self.address!r}.")
-        object.__setattr__(self, "workers", whole_number("workers", self.workers, COUNT))
+        object.__setattr__(self, "workers", whole_number("workers", self.workers))
 
     @property
     def local(self) -> bool:

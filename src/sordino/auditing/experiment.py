@@ -164,6 +164,9 @@ class Claim:
     view: View
 
 
+About = Claim | Spec  # both have a relation and a view
+
+
 @dataclass(frozen=True)
 class Parts:
     """How many models of each dataset teach the scores, choose a rule, and have its errors counted."""
@@ -229,7 +232,7 @@ def audit_by_attack(
     first: Any,
     second: Any,
     scores: Sequence[Score],
-    claim: Claim,
+    claim: About,
     options: AuditOptions,
     evidence: str,
 ) -> LowerBound:
@@ -250,7 +253,7 @@ def audit_by_attack(
 
 
 def bound_from_counts(
-    counts: ErrorCounts, claim: Claim, options: AuditOptions, evidence: str, models: int
+    counts: ErrorCounts, claim: About, options: AuditOptions, evidence: str, models: int
 ) -> LowerBound:
     """The lower bound of one rule whose errors were counted on models it had not seen, in one exact test."""
     best = ErrorCounts(0, counts.first_models, 0, counts.second_models)
@@ -286,7 +289,7 @@ def _chosen(
 
 
 def audit_by_fixed_score(
-    fit_many: FitMany, first: Any, second: Any, score: ScoreFunction, claim: Claim, options: AuditOptions, evidence: str
+    fit_many: FitMany, first: Any, second: Any, score: ScoreFunction, claim: About, options: AuditOptions, evidence: str
 ) -> LowerBound:
     """Lower bound from a score fixed before any model was seen, with limits that hold for all thresholds at once."""
     each_side = options.models // 2

@@ -35,20 +35,9 @@ from sordino.core.spec import (
 )
 from sordino.core.spec.instance import SettingValues
 from sordino.core.validate import POSITIVE, InputError, number, one_of, refuse, whole_number
-from sordino.data import (
-    Category,
-    Dataset,
-    EncodedRecord,
-    NeighbourPair,
-    Schema,
-    clip_rows,
-    encode,
-    neighbours,
-    read_schema,
-    read_table,
-)
+from sordino.data import Category, Schema, clip_rows, encode, read_schema, read_table
 from sordino.data.example_tables import GENERATORS
-from sordino.data.neighbours import worst_records
+from sordino.data.neighbours import Dataset, EncodedRecord, NeighbourPair, neighbours, worst_records
 from sordino.models.base import Model
 from sordino.models.families.classification import Logistic, Probit
 from sordino.models.registry import MODELS, build_model

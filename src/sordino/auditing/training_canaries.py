@@ -17,7 +17,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.auditing.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.methods.one_run import KnownGaussian, bound_from_scores
 from sordino.auditing.methods.one_run_guesses import Coins, audit_in_one_run, fair_coins, plan_for
@@ -121,7 +120,7 @@ def _known(spec: Spec, run: NoisedSums, run_with: RunWith, planted: Planted, opt
     )
     found, blanks = scores[: planted.canaries], scores[planted.canaries :]
     evidence = _STORY.format(planted.canaries)
-    return bound_from_scores(found, coins, known, Claim(spec.relation, spec.view), options, evidence, blanks)
+    return bound_from_scores(found, coins, known, spec, options, evidence, blanks)
 
 
 def _guessed(spec: Spec, run: NoisedSums, run_with: RunWith, planted: Planted, options: AuditOptions) -> LowerBound:
@@ -138,5 +137,4 @@ def _guessed(spec: Spec, run: NoisedSums, run_with: RunWith, planted: Planted, o
         return weighed(1.0) - weighed(-1.0) if planted.mirrored else weighed(1.0)
 
     evidence = f"{_STORY.format(planted.canaries)}; coins guessed by their likelihood, because batches are hidden"
-    claim = Claim(spec.relation, spec.view)
-    return audit_in_one_run(run_with, scores, planted.canaries, plan.guesses, claim, options, evidence)
+    return audit_in_one_run(run_with, scores, planted.canaries, plan.guesses, spec, options, evidence)

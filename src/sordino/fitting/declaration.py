@@ -11,17 +11,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
-from sordino.data import (
-    Boolean,
-    Schema,
-    Table,
-    encode,
-    encode_features,
-    from_arrays,
-    from_matrix,
-    read_schema,
-    read_table,
-)
+from sordino.data import Schema, Table, encode, encode_features, from_arrays, from_matrix, read_schema, read_table
 from sordino.data.encode import cells_of, check_number, check_parts, check_types
 from sordino.data.sources.registry import empty_table, parts_of
 from sordino.fitting.array_schema import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
@@ -140,7 +130,7 @@ def target_codes(schema: Schema, y: object) -> NDArray[np.int64]:
     target = schema.declared_target()
     name, kind = target.name, target.kind
     encoded = kind.encode_target(cells_of(schema, target, from_arrays({name: y})))
-    return (encoded > 0).astype(np.int64) if isinstance(kind, Boolean) else encoded.astype(np.int64)
+    return (encoded > 0).astype(np.int64) if kind.word == "boolean" else encoded.astype(np.int64)
 
 
 def label_codes(labels: Sequence[object], cells: Sequence[object]) -> NDArray[np.int64]:

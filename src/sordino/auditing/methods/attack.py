@@ -9,7 +9,6 @@ import numpy as np
 from sordino.auditing.confidence import band_tests, epsilon_of_mu
 from sordino.auditing.experiment import (
     ChainFit,
-    Claim,
     FitInBlocks,
     audit_by_attack,
     audit_by_fixed_score,
@@ -54,8 +53,8 @@ def audit_instance_by_attack(fit: FitInBlocks, instance: AuditInstance, options:
         f"Run by this code: the described chain{run}, on {instance.description}; the better of the record's loss and a "
         "linear score of the parameters"
     )
-    scores, claim = model_scores(instance.model, pair), Claim(pair.relation, fit.spec.view)
-    return audit_by_attack(fit, pair.first, pair.second, scores, claim, options, evidence)
+    scores = model_scores(instance.model, pair)
+    return audit_by_attack(fit, pair.first, pair.second, scores, fit.spec, options, evidence)
 
 
 def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
@@ -68,8 +67,8 @@ def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
         f"Run by this code: the described chain, on the worst-case quadratic of the spec's constants, record "
         f"{pair.position} in question, along the first axis"
     )
-    score, claim = extremal_score(spec, pair, model.weight_decay), Claim(spec.relation, spec.view)
-    return audit_by_fixed_score(ChainFit(spec, model), pair.first, pair.second, score, claim, options, evidence)
+    score = extremal_score(spec, pair, model.weight_decay)
+    return audit_by_fixed_score(ChainFit(spec, model), pair.first, pair.second, score, spec, options, evidence)
 
 
 _OF_CURVE = 0.1  # of the failure probability, what the trade-off curve of counted errors gets beside the known law

@@ -15,13 +15,7 @@ import numpy as np
 from sordino.accounting.bounds.matrix import attained, hidden_uses
 from sordino.accounting.evaluate import evaluate, theorems
 from sordino.auditing.exact.extremal_chain import extremal_findings
-from sordino.auditing.exact.leak import (
-    ComposedLoss,
-    GaussianShift,
-    LawPair,
-    LeakFinding,
-    refuse_repeated_draws,
-)
+from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, LawPair, LeakFinding, refuse_repeated_draws
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Bound, Relation, View

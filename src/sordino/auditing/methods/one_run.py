@@ -37,7 +37,7 @@ from scipy import special
 
 from sordino.auditing.confidence import epsilon_of_mu
 from sordino.auditing.exact.extremal_chain import ExtremalAxis, Influence
-from sordino.auditing.experiment import ChainFit, Claim, Releases, chain_of, need_feasible
+from sordino.auditing.experiment import About, ChainFit, Releases, chain_of, need_feasible
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.methods.one_run_guesses import MOST_CANARIES, RUN, Coins, one_run_guesses
 from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_gap, shown_axes
@@ -45,7 +45,7 @@ from sordino.core import gaussian
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.spec import AverageNoiseKind, NoisyGradient, PointStart, Scheme, Spec
-from sordino.core.validate import COUNT, OPEN_UNIT, InputError, instance_of, number, refuse, whole_number
+from sordino.core.validate import OPEN_UNIT, InputError, instance_of, number, refuse, whole_number
 from sordino.data.neighbours import Dataset
 
 
@@ -73,7 +73,7 @@ def one_run(spec: Spec, options: AuditOptions) -> LowerBound:
         f"{'' if planted.groups == 1 else 's'} of {planted.size} canaries that pull along an axis each, forward or "
         f"{'backward' if known.mirrored else 'not at all'} by a coin"
     )
-    bound = bound_from_scores(scores, heads, known, Claim(spec.relation, spec.view), options, evidence, blanks)
+    bound = bound_from_scores(scores, heads, known, spec, options, evidence, blanks)
     if bound.epsilon > 0.0:
         return bound
     why = (
@@ -106,7 +106,7 @@ class KnownGaussian:
     def __post_init__(self) -> None:
         if not self.reason.strip():
             raise refuse("reason", "to say why the noise of the scores is known and Gaussian", self.reason)
-        whole_number("group", self.group, COUNT)
+        whole_number("group", self.group)
         if self.baseline is not None:
             number("baseline", self.baseline)
 
@@ -164,7 +164,7 @@ def noncentrality_lower(ratio: float, freedom: int, failure: float, least: float
     """
     if math.isinf(ratio):
         return math.inf
-    lower, widths = _chi_cells(whole_number("freedom", freedom, COUNT))
+    lower, widths = _chi_cells(whole_number("freedom", freedom))
 
     def allowed(noncentrality: float) -> bool:
         return float(widths @ special.ndtr(noncentrality - ratio * lower)) * (1 + _ROUNDING) > failure
@@ -185,7 +185,7 @@ def bound_from_scores(
     scores: NDArray[np.floating],
     heads: Coins,
     known: KnownGaussian,
-    claim: Claim,
+    claim: About,
     options: AuditOptions,
     evidence: str,
     blanks: NDArray[np.floating] | None = None,

@@ -42,23 +42,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.accounting.evaluate import tightest
-from sordino.auditing.experiment import ChainFit, Claim, Releases, chain_of, need_feasible, record_losses
+from sordino.auditing.experiment import About, ChainFit, Releases, chain_of, need_feasible, record_losses
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.quadratic import ConstantPull, PathScore, extremal_decay, extremal_gap, shown_axes
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import narrow, up
 from sordino.core.spec import GaussianNoise, PointStart, Spec
-from sordino.core.validate import (
-    COUNT,
-    NON_NEGATIVE,
-    OPEN_UNIT,
-    PROBABILITY,
-    InputError,
-    Interval,
-    number,
-    whole_number,
-)
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, PROBABILITY, InputError, Interval, number, whole_number
 from sordino.data.neighbours import Dataset
 from sordino.models.base import Model
 
@@ -73,7 +64,7 @@ _RELATIVE = 1e-9  # far more than the errors of the incomplete beta function and
 
 def p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """The largest probability with which an (epsilon, delta)-private release lets so many of the `guesses` be right."""
-    coins = whole_number("coins", coins, COUNT)
+    coins = whole_number("coins", coins)
     guesses = whole_number("guesses", guesses, Interval(0, coins))
     right = whole_number("right", right, Interval(0, guesses))
     epsilon, delta = number("epsilon", epsilon, NON_NEGATIVE), number("delta", delta, PROBABILITY)
@@ -142,7 +133,7 @@ class GuessPlan(NamedTuple):
 @lru_cache(maxsize=64)
 def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
     """The plan whose median outcome proves most of a Gaussian release; `total_variation` bounds a coin's clarity."""
-    directions = min(whole_number("directions", directions, COUNT), whole_number("most", most, COUNT))
+    directions = min(whole_number("directions", directions), whole_number("most", most))
     advantage = number("total_variation", total_variation, PROBABILITY)
     clarity = min(_CLEAREST, 2 * float(special.ndtri(0.5 + 0.5 * min(advantage, 1 - 1e-12))))
     best: tuple[float, float, GuessPlan] | None = None
@@ -227,7 +218,7 @@ def audit_in_one_run(
     scores: CoinScores,
     coins: int,
     guesses: int,
-    claim: Claim,
+    claim: About,
     options: AuditOptions,
     evidence: str,
 ) -> LowerBound:
@@ -347,8 +338,7 @@ def _audited(
     evidence += f"; {plan.guesses} coins guessed, as planned"
     if reason:
         evidence += f", because known Gaussian noise cannot be used: {reason}"
-    claim = Claim(spec.relation, spec.view)
-    bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, evidence)
+    bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, spec, options, evidence)
     if bound.epsilon > 0.0:
         return bound
     why = f"; a run in the middle would have shown epsilon {plan.expected:.2g} at most."
