@@ -244,7 +244,10 @@ def _addition(total: int, done: int, mu: float) -> Array:
     found = np.empty(len(powers))
     for place, s in enumerate(powers):
         g = s * w + logs
-        g = g[: _far_enough(g)]
+        # So many points hold the sum: further right phi may be too small for what is known of it.
+        top = int(np.argmax(np.append(np.diff(g) < 0, True)))
+        low = g[top:] < g[top] - _DIGITS
+        g = g[: top + int(np.argmax(low)) + 1] if low.any() else g
         peak = float(g.max())
         inside = float(np.exp(g - peak).sum())
         before = math.exp(s * (_LEFT - step) - peak) / -math.expm1(-s * step)
@@ -256,13 +259,6 @@ def _addition(total: int, done: int, mu: float) -> Array:
         rounding = 1e-15 * s * (_RIGHT - _LEFT) + 1e-13 * (1 + abs(peak) + abs(factorial))
         found[place] = max(0.0, peak + math.log(whole) - factorial + rounding) if whole < math.inf else math.inf
     return found
-
-
-def _far_enough(g: Array) -> int:
-    """How many points hold the sum: further right phi may be too small for what is known of it."""
-    top = int(np.argmax(np.append(np.diff(g) < 0, True)))
-    low = g[top:] < g[top] - _DIGITS
-    return top + int(np.argmax(low)) + 1 if low.any() else len(g)
 
 
 def _log_transform(mu: float, v: Array) -> Array:

@@ -85,10 +85,6 @@ class Cumulant:
             for a, b, c in zip(plain, leaning, central, strict=True)
         )
 
-    def reaches(self, most: float) -> tuple[float, ...]:
-        """How far each factor's losses lie from 0, at most `most`; 0 is on the grid, so it is part of the range."""
-        return tuple(min(most, float(np.abs(losses).max(initial=0.0))) for losses, _, _ in self.parts)
-
     def within(self, ends: list[float]) -> "Cumulant":
         """The same without losses beyond an end, one for each factor; a factor with no others keeps them."""
         near = [losses <= end for (losses, _, _), end in zip(self.parts, ends, strict=True)]
@@ -151,7 +147,9 @@ _LARGEST_LEAN = 10.0
 def curve(factors: Factors, request: Request, cumulant: Cumulant) -> Curve:
     """The privacy curve of the composition, from the requested side."""
     floors = [pair.extent(request.tail) for pair, _ in factors]
-    sizes = zip(cumulant.scales(request.tilt), floors, cumulant.reaches(LARGEST_LOSS), strict=True)
+    # How far losses lie from 0, which is on the grid.
+    reaches = (min(LARGEST_LOSS, float(np.abs(losses).max(initial=0.0))) for losses, _, _ in cumulant.parts)
+    sizes = zip(cumulant.scales(request.tilt), floors, reaches, strict=True)
     scales = tuple(
         max(scale, floor / _WIDEST, request.resolution * max(floor, reach, _FINEST * _MOST_POINTS) / _MOST_POINTS)
         for scale, floor, reach in sizes

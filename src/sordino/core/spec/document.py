@@ -150,25 +150,21 @@ def updated(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, An
     """A copy of `document` with the value at each dotted path replaced; objects on the way are made if absent."""
     copy = deepcopy(document)
     for path, value in values.items():
-        _set(copy, instance_of("a path of with_values", path, str), deepcopy(value))
+        place: Any = copy
+        walked, words = "", instance_of("a path of with_values", path, str).split(".")
+        for left, word in zip(range(len(words) - 1, -1, -1), words, strict=True):
+            here = path if left == 0 else join(walked, word)
+            if not isinstance(place, dict | list):
+                raise refuse(walked, f"to be an object, so that {here} can be set", place)
+            if isinstance(place, list) and (not word.isdecimal() or int(word) >= len(place)):
+                raise InputError(f"Expected a position from 0 to {len(place) - 1} after {walked}, got {word!r}.")
+            key: Any = int(word) if isinstance(place, list) else word
+            if left == 0:
+                place[key] = deepcopy(value)
+            elif isinstance(place, dict) and place.get(word) is None:
+                place[word] = {}
+            place, walked = place[key], join(walked, word)
     return copy
-
-
-def _set(document: dict[str, Any], path: str, value: object) -> None:
-    place: Any = document
-    walked, words = "", path.split(".")
-    for left, word in zip(range(len(words) - 1, -1, -1), words, strict=True):
-        here = path if left == 0 else join(walked, word)
-        if not isinstance(place, dict | list):
-            raise refuse(walked, f"to be an object, so that {here} can be set", place)
-        if isinstance(place, list) and (not word.isdecimal() or int(word) >= len(place)):
-            raise InputError(f"Expected a position from 0 to {len(place) - 1} after {walked}, got {word!r}.")
-        key: Any = int(word) if isinstance(place, list) else word
-        if left == 0:
-            place[key] = value
-        elif isinstance(place, dict) and place.get(word) is None:
-            place[word] = {}
-        place, walked = place[key], join(walked, word)
 
 
 # Parts that differ are certified one by one, some 15 ms each and up; releases beyond that belong into a ledger.

@@ -17,9 +17,10 @@ class Settings(fields.Shape):
 
     def read(self, path: str, value: object) -> tuple[tuple[str, Any], ...]:
         given: Mapping[str, Any] = dict(value) if isinstance(value, tuple) else fields.as_object(path, value)
-        return tuple(
-            (_word(path, name), self.read_entry(fields.join(path, name), entry)) for name, entry in given.items()
-        )
+        for name in given:
+            if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
+                raise refuse(path, "to have names made of letters, digits and _", name)
+        return tuple((name, self.read_entry(fields.join(path, name), entry)) for name, entry in given.items())
 
     def read_entry(self, path: str, value: object) -> Any:
         if isinstance(value, bool):
@@ -55,12 +56,6 @@ class FilePath(fields.Text):
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         return super().schema(definitions) | {"pattern": "^(?!.*://)[^#]*$"}
-
-
-def _word(path: str, name: object) -> str:
-    if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
-        raise refuse(path, "to have names made of letters, digits and _", name)
-    return name
 
 
 def _number(path: str, value: object) -> int | float:
