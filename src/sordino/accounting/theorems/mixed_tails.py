@@ -123,8 +123,9 @@ def mixed(alpha: float, uses: Uses, step: Callable[[float], Pair] | None = None,
     for ratio, count in uses:
         few = _SAMPLED_COMPONENTS if step is not None and spread else _COMPONENTS
         weights, mus, lost = mixed_mus(alpha, ratio, few, spread)
-        pair: Pair = GaussianMixturePair(weights, mus)
-        if step is not None:
+        if step is None:
+            pair: Pair = GaussianMixturePair(weights, mus)
+        else:
             pair = MixturePair(weights, tuple(((step(mu), 1),) if mu > 0 else () for mu in mus))
         factors += [(pair, count), (ResponsePair(0.0, min(1.0, lost)), count)]
     return LossDistribution(tuple(factors))
