@@ -170,7 +170,7 @@ class Certificate:
         for name, kind in (("evidence", Evidence), ("reason", str), ("reads_private_data", bool)):
             validate.instance_of(f"{self.constant.name}.{name}", getattr(self, name), kind)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The JSON form used in bounds and releases."""
         claim = {"constant": self.constant.name, "direction": self.constant.direction.value, "value": self.value}
         known = {"evidence": self.evidence.word, "reason": self.reason, "reads_private_data": self.reads_private_data}
@@ -283,7 +283,7 @@ class Bound:
         """The weakest evidence among the certificates used."""
         return min((certificate.evidence for certificate in self.certificates), default=Evidence.PROVED)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON form; `Bound.from_dict` reads it back exactly."""
         claim = {"guarantee": self.guarantee.to_dict(), "relation": self.relation.value, "view": self.view.value}
         certificates = [certificate.to_dict() for certificate in self.certificates]
@@ -333,7 +333,7 @@ def floating_point_line(bound: Bound) -> Certificate:
     return min(lines, key=lambda certificate: certificate.evidence, default=NOT_COVERED)
 
 
-def floating_point_answer(bound: Bound) -> dict[str, Any]:
+def floating_point_answer(bound: Bound) -> dict[str, object]:
     """The line as JSON values: what it costs, how that is known, and why."""
     line = floating_point_line(bound)
     return {"total_variation": line.value, "evidence": line.evidence.word, "reason": line.reason}

@@ -247,7 +247,7 @@ class RenyiDP(Guarantee):
     def _arrays(self) -> tuple[Array, Array]:
         return np.asarray(self.orders), np.asarray(self.values)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         values = [value if math.isfinite(value) else None for value in self.values]
         return {"kind": self.kind, "orders": list(self.orders), "values": values, "failure": self.failure}
 
@@ -356,7 +356,7 @@ class LossDistribution(Guarantee):
         merged, mu = _merged(self.factors)
         return evaluate.delta_curve(merged, epsilons) if mu is None else gaussian.delta_range(mu, epsilons)[1]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"kind": self.kind, "factors": write_factors(self.factors)}
 
     @classmethod

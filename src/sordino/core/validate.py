@@ -224,7 +224,7 @@ class Tagged:
             check = whole_number if name in whole else number
             object.__setattr__(self, name, check(self.json_names.get(name, name), getattr(self, name), allowed))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON form; `from_dict` reads it back exactly."""
         values = {json_name: getattr(self, name) for name, json_name in self._names().items()}
         written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

@@ -279,7 +279,7 @@ class ExplicitPair(AtomicPair):
     def atoms(self) -> Atoms:
         return Atoms(np.asarray(self.losses), np.asarray(self.masses))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         data = {"kind": self.kind, **_law(self.losses, self.masses, self.infinite_mass)}
         if self.reverse_losses is not None and self.reverse_masses is not None:
             data["reverse"] = _law(self.reverse_losses, self.reverse_masses, self.reverse_infinite_mass)
@@ -293,7 +293,7 @@ class ExplicitPair(AtomicPair):
         return cls(*forward, tuple(reverse["losses"]), tuple(reverse["masses"]), reverse["infinite"])
 
 
-def _law(losses: tuple[float, ...], masses: tuple[float, ...], infinite: float) -> dict[str, Any]:
+def _law(losses: tuple[float, ...], masses: tuple[float, ...], infinite: float) -> dict[str, object]:
     return {"losses": list(losses), "masses": list(masses), "infinite": infinite}
 
 

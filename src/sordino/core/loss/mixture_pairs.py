@@ -360,7 +360,7 @@ class MixturePair(Pair):
     def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         return _sketch(self, 1e-300 if far else 1e-30)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         components = [write_factors(factors) for factors in self.components]
         return {"kind": self.kind, "weights": list(self.weights), "components": components}
 

@@ -237,7 +237,7 @@ register, pair_from_dict = KINDS.register, KINDS.read
 Factors = tuple[tuple[Pair, int], ...]
 
 
-def write_factors(factors: Factors) -> list[dict[str, Any]]:
+def write_factors(factors: Factors) -> list[dict[str, object]]:
     """The JSON form of pairs with their counts."""
     return [{"pair": pair.to_dict(), "count": count} for pair, count in factors]
 

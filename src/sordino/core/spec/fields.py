@@ -324,7 +324,7 @@ def build(section: type[Section], path: str, values: Mapping[str, Any]) -> Any:
     return checks.finish()
 
 
-def write_keys(section: Section) -> dict[str, Any]:
+def write_keys(section: Section) -> dict[str, object]:
     """Write the keys of a section, leaving out those that hold their default."""
     values = ((key, getattr(section, key.attribute)) for key in keys_of(type(section)))
     return {key.name: key.shape.write(value) for key, value in values if key.required or value != key.default}
