@@ -144,7 +144,7 @@ class ResultTable(Result):
 
     title: str
     tables: tuple[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], ...]
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[object]]
     facts: tuple[tuple[str, str], ...] = ()
     cautions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -169,12 +169,12 @@ def figure_axes(ax: Any) -> Any:
     return optional_module("matplotlib.pyplot").subplots()[1] if ax is None else ax
 
 
-def by_name(rows: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+def by_name(rows: Sequence[object], names: Sequence[str]) -> dict[str, list[Any]]:
     """Columns of rows that are mappings or have attributes."""
     return {name: [one[name] if isinstance(one, Mapping) else getattr(one, name) for one in rows] for name in names}
 
 
-def as_csv(table: Mapping[str, Sequence[Any]], *, header: bool = True) -> str:
+def as_csv(table: Mapping[str, Sequence[object]], *, header: bool = True) -> str:
     """Columns by name as CSV text; names and labels come from outside, so none of them is left as a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -184,7 +184,7 @@ def as_csv(table: Mapping[str, Sequence[Any]], *, header: bool = True) -> str:
     return text.getvalue()
 
 
-def cell(value: Any) -> Any:
+def cell(value: object) -> object:
     """A value as it is; of a text what does not print is spelled out, and a formula gets an apostrophe before it.
 
     >>> cell("=cmd()"), cell("-1"), cell("maternity"), cell(-0.5)

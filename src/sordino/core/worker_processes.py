@@ -71,7 +71,7 @@ class _Worker:
 class _Pool:
     """Workers with a unit each, and the units that wait for one."""
 
-    def __init__(self, work: Any, units: Sequence[Any], missing: Sequence[int]) -> None:
+    def __init__(self, work: Any, units: Sequence[object], missing: Sequence[int]) -> None:
         self._work, self._units, self._waiting = work, units, deque(missing)
         self._losses: Counter[int] = Counter()
         self.busy: list[_Worker] = []
@@ -81,7 +81,7 @@ class _Pool:
         if self._waiting:
             self._give(_Worker(self._work))
 
-    def results(self) -> list[tuple[int, Any]]:
+    def results(self) -> list[tuple[int, object]]:
         """Wait for something to happen; the units that are done, with their results."""
         done = []
         ready = wait([worker.pipe for worker in self.busy])
@@ -154,7 +154,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _answered(work: Any, unit: Any) -> tuple[type[SordinoError] | None, Any]:
+def _answered(work: Any, unit: object) -> tuple[type[SordinoError] | None, object]:
     try:
         return None, work.done(unit)
     except InputError as error:

@@ -127,8 +127,8 @@ def check_plain(value: object) -> None:
             raise refuse(path or ROOT, "to be a finite number", item)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for name, entry in pairs:
         if name in found:
             raise InputError(f"Expected each key once in an object, got {join('', name)} again; remove one of them.")
@@ -146,7 +146,7 @@ def _too_deep(path: str) -> InputError:
     return InputError(f"{ROOT} is nested more than {DEEPEST_NESTING} deep{shown}.")
 
 
-def updated(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def updated(document: dict[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
     """A copy of `document` with the value at each dotted path replaced; objects on the way are made if absent."""
     copy = deepcopy(document)
     for path, value in values.items():
@@ -323,7 +323,7 @@ class Spec(Section):
         """JSON text that reads back to an equal spec."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def with_values(self, values: Mapping[str, Any]) -> "Spec":
+    def with_values(self, values: Mapping[str, object]) -> "Spec":
         """The same spec with the values at some dotted paths replaced, checked again as a whole.
 
         Paths look like ``algorithm.noise.scale`` or ``algorithm.parts.0.problem.n``; values are plain JSON values.
@@ -395,7 +395,7 @@ def read_spec(path: str | Path) -> Spec:
     return Spec.from_json(read_text(path))
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> Schema:
     """JSON Schema, draft 2020-12. It accepts every spec the reader accepts; rules across keys are the reader's."""
     definitions: dict[str, Schema] = {}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sordino SPEC.json"}

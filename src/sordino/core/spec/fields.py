@@ -82,7 +82,7 @@ class Shape(ABC):
     def read(self, path: str, value: object) -> Any:
         """Turn a JSON value (or a finished Python value) into the checked Python value, or raise `InputError`."""
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Any) -> object:
         """Turn the Python value back into JSON; `read` of the answer gives an equal value."""
         return value
 
@@ -178,7 +178,7 @@ class Several(Shape):
         checks.finish()
         return tuple(entries)
 
-    def write(self, value: tuple[Any, ...]) -> list[Any]:
+    def write(self, value: tuple[Any, ...]) -> list[object]:
         return [self.entry.write(entry) for entry in value]
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -222,7 +222,7 @@ class Key:
     attribute: str
     shape: Shape
     required: bool
-    default: Any
+    default: object
     meaning: str
 
 
@@ -260,7 +260,7 @@ class Nested(Shape):
             return value
         return read_keys(self.section, path, as_object(path, value, instead))
 
-    def write(self, value: Section) -> dict[str, Any]:
+    def write(self, value: Section) -> dict[str, object]:
         return write_keys(value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -280,7 +280,7 @@ class WordOrObject(Shape):
         words = ", ".join(f'"{word}"' for word in self.word.table)
         return self.nested.read(path, value, f" or {'one of ' if len(self.word.table) > 1 else ''}{words}")
 
-    def write(self, value: Any) -> str | dict[str, Any]:
+    def write(self, value: Any) -> str | dict[str, object]:
         return self.nested.write(value) if isinstance(value, Section) else self.word.write(value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -301,7 +301,7 @@ def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags
     names = [*tags, *(key.name for key in keys)]
     checks = Checks()
     checks.refused(*(unknown_key(path, name, names, section.root) for name in given if name not in names))
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for key in keys:
         if given.get(key.name) is not None:
             values[key.attribute] = checks.attempt(key.shape.read, join(path, key.name), given[key.name])
@@ -313,7 +313,7 @@ def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags
     return build(section, path, values)
 
 
-def build(section: type[Section], path: str, values: Mapping[str, Any]) -> Any:
+def build(section: type[Section], path: str, values: Mapping[str, object]) -> Any:
     """Construct a section; its contradictions carry its path in the document."""
     try:
         return section(**values)
@@ -351,7 +351,7 @@ def object_schema(section: type[Section], definitions: dict[str, Schema], tags: 
     }
 
 
-def _key(attribute: str, default: Any, annotated: tuple[Any, ...]) -> Key:
+def _key(attribute: str, default: object, annotated: tuple[Any, ...]) -> Key:
     name = next((extra.name for extra in annotated if isinstance(extra, Spelled)), attribute)
     shape = next(extra for extra in annotated if isinstance(extra, Shape))
     meaning = " ".join(extra for extra in annotated[1:] if isinstance(extra, str))
@@ -360,7 +360,7 @@ def _key(attribute: str, default: Any, annotated: tuple[Any, ...]) -> Key:
 
 
 def _key_schema(key: Key, definitions: dict[str, Schema]) -> Schema:
-    schema = key.shape.schema(definitions)
+    schema: Schema = key.shape.schema(definitions)
     if not key.required:
         schema = {"anyOf": [schema, {"type": "null"}]}
         if key.default is not None:
@@ -410,7 +410,7 @@ class TaggedUnion(Shape):
             raise missing_key(path, self.tag, f"give one of {', '.join(sorted(table))}")
         return read_keys(table[validate.one_of(join(path, self.tag), word, table)], path, given, *tags, self.tag)
 
-    def write(self, value: Any) -> dict[str, Any]:
+    def write(self, value: Any) -> dict[str, object]:
         return {self.tag: self.word_of(value), **write_keys(value)}
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:

@@ -15,8 +15,8 @@ NO_SETTINGS: SettingValues = ()
 class Settings(fields.Shape):
     """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
 
-    def read(self, path: str, value: object) -> tuple[tuple[str, Any], ...]:
-        given: Mapping[str, Any] = dict(value) if isinstance(value, tuple) else fields.as_object(path, value)
+    def read(self, path: str, value: object) -> tuple[tuple[str, object], ...]:
+        given: Mapping[str, object] = dict(value) if isinstance(value, tuple) else fields.as_object(path, value)
         for name in given:
             if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
                 raise refuse(path, "to have names made of letters, digits and _", name)
@@ -31,10 +31,10 @@ class Settings(fields.Shape):
             return tuple(_number(fields.join(path, place), entry) for place, entry in enumerate(value))
         return _number(path, value)
 
-    def write(self, value: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    def write(self, value: tuple[tuple[str, object], ...]) -> dict[str, object]:
         return {name: self.write_entry(entry) for name, entry in value}
 
-    def write_entry(self, value: object) -> Any:
+    def write_entry(self, value: object) -> object:
         return list(value) if isinstance(value, tuple) else value
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class Scheduled(fields.Shape):
             return SCHEDULES.read(path, value)
         return ConstantSchedule(fields.Number(POSITIVE).read(path, value))
 
-    def write(self, value: Schedule) -> float | dict[str, Any]:
+    def write(self, value: Schedule) -> float | dict[str, object]:
         return value.value if isinstance(value, ConstantSchedule) else SCHEDULES.write(value)
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
@@ -162,7 +162,7 @@ class Certified(fields.Shape):
         number = validate.number(fields.join(path, "value"), stated.value, self.constant.allowed)
         return Certificate(self.constant, number, stated.evidence, stated.reason, stated.reads_private_data)
 
-    def write(self, value: Certificate) -> float | dict[str, Any]:
+    def write(self, value: Certificate) -> float | dict[str, object]:
         if value == Certificate(self.constant, value.value, Evidence.DECLARED, PLAIN_REASON):
             return value.value
         return fields.write_keys(StatedConstant(value.value, value.evidence, value.reason, value.reads_private_data))
