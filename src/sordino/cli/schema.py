@@ -1,7 +1,7 @@
 """`sordino schema new|check`: the public schema file a person declares."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -210,7 +210,7 @@ def check(
     if "error" not in levels:
         whole = "The schema is complete" if data is None else "The schema and the table fit together"
         lines.append(f"{whole}, with {warned}." if "warning" in levels else f"{whole}.")
-    answer(as_json, [asdict(finding) for finding in findings], *lines)
+    answer(as_json, [finding._asdict() for finding in findings], *lines)
     if "error" in levels:
         wrong = "The schema has" if data is None else "The schema and the table do not fit together:"
         raise InputError(f"{wrong} {errors}, listed above.")

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from sordino.data.words import shown_names
 LEVELS = ("error", "warning", "note")
 
 
-@dataclass(frozen=True)
-class SchemaFinding:
+class SchemaFinding(NamedTuple):
     """An error, which stops a run, a warning or a note; NON-PRIVATE where it was learned from private rows."""
 
     level: str

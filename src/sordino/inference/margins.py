@@ -6,7 +6,7 @@ rows of a public table. An effect is a difference of two margins. All come from 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,7 @@ _OVER = "Averaged over the {rows} given rows. They must be public, because the a
 _WHAT = "Intervals are central posterior intervals for the mean, not for a new record. They include the privacy noise."
 
 
-@dataclass(frozen=True)
-class Margin:
+class Margin(NamedTuple):
     """The mean outcome at a value of a column, or a difference; `outcome` is a class or what the mean is called."""
 
     column: str
@@ -74,7 +73,7 @@ class Margins(Result):
         return ResultTable(self.title, ((header, rows),), columns, (), self.cautions, self.remarks, (points,))
 
     def as_dict(self) -> dict[str, object]:
-        listed = [vars(one) for one in self.margins]
+        listed = [one._asdict() for one in self.margins]
         return {"title": self.title, "level": self.level, "margins": listed, "remarks": list(self.remarks)}
 
 
@@ -151,8 +150,7 @@ def effects(
     return Margins(tuple(found), title, level, made.remarks, release.cautions)
 
 
-@dataclass(frozen=True, eq=False)
-class _Setting:
+class _Setting(NamedTuple):
     """A release, and rows in the words of its table in which columns are set to values."""
 
     predictor: Predictor

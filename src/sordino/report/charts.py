@@ -45,8 +45,7 @@ SHEET = (
 )
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """A linear or logarithmic scale from `low` to `high` (both included), drawn from `begin` to `end`."""
 
     # `whole` says that only whole numbers exist along it, such as steps; then no tick lies between two of them.
@@ -119,8 +118,7 @@ def _round_up(value: float) -> float:
     return min(part * power for part in (*_FINE, 10) if part * power >= value * (1 - 1e-9))
 
 
-@dataclass(frozen=True)
-class DrawingArea:
+class DrawingArea(NamedTuple):
     """A drawing area inside a figure of `width` x `height`; small, so that its text is still read on a phone."""
 
     width: float = 460.0
@@ -228,8 +226,7 @@ class Chart:
     remark: str = ""
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure ready for a template: drawing, legend (class and name), and its numbers as a table."""
 
     chart: Chart

@@ -5,7 +5,6 @@ no program can know; without an answer the question stays open.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sordino.accounting.evaluate import caller_checks
@@ -49,8 +48,7 @@ class Link(NamedTuple):
     target: str | None = None
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A question with its answer; `open` where a person still has to answer."""
 
     ident: str
@@ -68,8 +66,7 @@ class Answer:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """Everything that the answers use."""
 
     subject: Subject

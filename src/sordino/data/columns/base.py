@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,8 +169,9 @@ KINDS = ColumnKinds()
 Kind = TypeVar("Kind", bound=type[ColumnKind])
 
 
+@dataclass_transform(frozen_default=True)
 def column_kind(word: str) -> Callable[[Kind], Kind]:
-    """Class decorator: register a column kind under the word used in schema files."""
+    """Class decorator: register a frozen dataclass as a column kind under the word used in schema files."""
 
     def register(kind: Kind) -> Kind:
         if word in KINDS.table:

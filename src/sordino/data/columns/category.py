@@ -1,7 +1,6 @@
 """Columns of words: true or false, as 1 and 0 or as signs; or one of a declared list, one-hot or its position."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -19,7 +18,6 @@ DEFAULT_FALSE = ("false", "False", "FALSE", "0")
 
 
 @column_kind("boolean")
-@dataclass(frozen=True)
 class Boolean(ColumnKind):
     """A yes-or-no column, as a target -1 and 1; a word on neither list counts as missing."""
 
@@ -80,7 +78,6 @@ class Unseen(StrEnum):
 
 
 @column_kind("category")
-@dataclass(frozen=True)
 class Category(ColumnKind):
     """A word from `values`; as a target codes 0, 1, ..., and with ``unseen: other`` the last is every other word."""
 

@@ -70,7 +70,6 @@ class Factor(Section):
 
 
 @column_kind("interaction")
-@dataclass(frozen=True)
 class Interaction(Measurement):
     """A product of two or three declared columns, for features only."""
 

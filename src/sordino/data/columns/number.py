@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
@@ -111,7 +110,6 @@ class Measurement(base.ColumnKind):
 
 
 @base.column_kind("number")
-@dataclass(frozen=True)
 class Number(Measurement):
     """A measurement in [low, high]; values outside are clipped and counted, or refused if so declared."""
 
@@ -150,7 +148,6 @@ class Number(Measurement):
 
 
 @base.column_kind("ordered")
-@dataclass(frozen=True)
 class Ordered(Measurement):
     """A word from a list in an order, as even steps from -1 to 1, for features; any other word counts as missing."""
 
@@ -224,7 +221,6 @@ class Day(TextLine):
 
 
 @base.column_kind("date")
-@dataclass(frozen=True)
 class Date(Measurement):
     """A date between two others, as days or as one of its parts, for features only; dates outside are clipped."""
 
