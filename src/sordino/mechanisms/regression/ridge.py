@@ -202,8 +202,7 @@ def _levels(kind: Category, block: slice) -> int:
 
 def level_shares(noised: Array, spread: float) -> Array:
     """Shares of the levels, drawn towards even ones by as much as noise explains of their differences."""
-    even = 1.0 / len(noised)
-    found = max(float(np.var(noised)) - spread**2, 1e-4)
+    even, found = 1.0 / len(noised), max(float(np.var(noised)) - spread**2, 1e-4)
     drawn = even + found / (found + spread**2) * (noised - even)
     inside = np.clip(drawn, _LEAST_OF_EVEN * even, 1.0)
     return inside / inside.sum()

@@ -131,10 +131,8 @@ def _(question: Mean, asked: Asked) -> list[Row]:
     slack = (asked.reach * asked.noise) ** 2
     # (S - m P)^2 <= slack (1 + m^2): a quadratic in m.
     second, first, zeroth = number**2 - slack, -2.0 * total * number, total**2 - slack
-    inside = first**2 - 4.0 * second * zeroth
-    if second <= 0.0 or inside < 0.0:  # the number of cells is drowned by noise: any mean is possible
-        ends = (-1.0, 1.0)
-    else:
+    inside, ends = first**2 - 4.0 * second * zeroth, (-1.0, 1.0)
+    if second > 0.0 and inside >= 0.0:  # else the number of cells is drowned by noise: any mean is possible
         root = math.sqrt(inside)
         ends = ((-first - root) / (2.0 * second), (-first + root) / (2.0 * second))
     middle = total / number if number > 0.0 else 0.0

@@ -235,15 +235,15 @@ class GaussianLoss:
         return self._transform(epsilon).integral()
 
     def _transform(self, epsilon: float) -> Transform:
-        largest = float((self.ratios - 1).max(initial=0.0))
-        return Transform(partial(self._exponent, epsilon), 1 / largest if largest > 0 else math.inf)
+        def exponent(s: Complex) -> Complex:
+            product = (self.ratios - 1) * s[:, None]
+            # log(1 - z) loses digits for small z in complex arithmetic; numpy's log1p keeps them.
+            logs = -0.5 * np.log1p(-product) - 0.5 * s[:, None] * np.log(self.ratios)
+            pulls = (logs + self.means**2 * (s * (1 + s))[:, None] / (2 * (1 - product))).sum(axis=1)
+            return pulls + self.shift**2 * s * (1 + s) / 2 - s * epsilon - np.log(s) - np.log(1 + s)
 
-    def _exponent(self, epsilon: float, s: Complex) -> Complex:
-        product = (self.ratios - 1) * s[:, None]
-        # log(1 - z) loses digits for small z in complex arithmetic; numpy's log1p keeps them.
-        logs = -0.5 * np.log1p(-product) - 0.5 * s[:, None] * np.log(self.ratios)
-        pulls = self.means**2 * (s * (1 + s))[:, None] / (2 * (1 - product))
-        return (logs + pulls).sum(axis=1) + self.shift**2 * s * (1 + s) / 2 - s * epsilon - np.log(s) - np.log(1 + s)
+        largest = float((self.ratios - 1).max(initial=0.0))
+        return Transform(exponent, 1 / largest if largest > 0 else math.inf)
 
 
 def _delta_on_the_line(ratio: float, mean: float, epsilon: float) -> Bracket:

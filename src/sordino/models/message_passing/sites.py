@@ -134,12 +134,10 @@ class MixtureSite(gaussians.Site):
     def _parts(self, moments: gaussians.Moments, x: Array) -> tuple[Array, Array]:
         """The inverse of V_k + spread^2 I, and log of weight times density of x, for each component."""
         total = moments.covariance + self.spread**2 * jnp.eye(x.shape[0], dtype=x.dtype)
-        inverse = jnp.linalg.inv(total)
-        gap = x - moments.mean
+        inverse, gap = jnp.linalg.inv(total), x - moments.mean
         squared = jnp.einsum("ki,kij,kj->k", gap, inverse, gap)
-        log_weights = jnp.log(jnp.asarray(self.weights, x.dtype))
         density = squared + jnp.linalg.slogdet(total)[1] + x.shape[0] * math.log(2.0 * math.pi)
-        return inverse, log_weights - 0.5 * density
+        return inverse, jnp.log(jnp.asarray(self.weights, x.dtype)) - 0.5 * density
 
 
 # One-hidden-layer network regression by probabilistic backpropagation (Hernandez-Lobato & Adams 2015): means and
@@ -268,10 +266,9 @@ class NetworkSite(gaussians.Site):
         share = 1.0 / (self.hidden + 1)
         root, hidden, spread = math.sqrt(share), forward.hidden, forward.spread
         # Second layer, its bias last: a unit that is 1 and does not vary.
-        moment = hidden * hidden + spread
         to_units = root * by_mean * hidden + 2.0 * share * by_variance * output[:-1] * spread
         second_g = _with_bias(to_units, root * by_mean)
-        second_v = share * _with_bias(by_variance * moment, by_variance)
+        second_v = share * _with_bias(by_variance * (hidden * hidden + spread), by_variance)
         # E relu has derivatives Phi in the mean and pdf / 2 sd in the variance; E relu^2 has 2 E relu and Phi.
         to_hidden = root * by_mean * output[:-1] + 2.0 * share * by_variance * output_variance[:-1] * hidden
         to_spread = share * by_variance * (output[:-1] ** 2 + output_variance[:-1])
