@@ -189,13 +189,13 @@ def fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> di
     new = np.column_stack([np.ones(NEW_ROWS), rows(g, cell.design, NEW_ROWS)])
     scores = np.kron(new, np.eye(found.plan.outputs))
     return held_and_scored(found, truth) | {
-        "means": _held(_ends(found.draws @ scores.T, found.weights), scores @ truth).mean(axis=1).tolist()
+        "means": _held(_ends(found.draws @ scores.T), scores @ truth).mean(axis=1).tolist()
     }
 
 
 def held_and_scored(found: Posterior, truth: np.ndarray) -> dict[str, Any]:
     """What intervals of coefficients hold by level, of each and on average, and how wide and wrong they are."""
-    ends = _ends(found.draws, found.weights)
+    ends = _ends(found.draws)
     low, high = ends[-1].T
     missed = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
     held = _held(ends, truth)
@@ -215,8 +215,9 @@ def fingerprint(cell: Cell) -> list[float]:
     return [float(np.mean(found.mean)), float(np.mean(found.deviation))]
 
 
-def _ends(draws: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _ends(draws: np.ndarray) -> np.ndarray:
     """Both ends of every interval, by level."""
+    weights = np.full(len(draws), 1.0 / len(draws))
     sides = [(1.0 + side * level) / 2.0 for level in LEVELS for side in (-1, 1)]
     return weighted_quantiles(draws, weights, sides).reshape(draws.shape[1], -1, 2).swapaxes(0, 1)
 

@@ -220,7 +220,8 @@ class BoundedInfluence(Method):
         """Learn from sums over rows, of `declared` units where weights change that; what is `kept` is not asked."""
         problem, columns, made = plan.problem, plan.columns, plan.made
         found = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
-        draws, weights = found.in_table_units()  # the engine's table are the encoded columns
+        draws = found.in_table_units()  # the engine's table are the encoded columns
+        weights = np.full(len(draws), 1.0 / len(draws))
         matrix = made.declaration.to_table(made.outputs)
         words = ("",) if made.outputs == 1 else tuple(str(label) for label in (problem.labels or ())[1:])
         law = CoefficientPosterior(

@@ -176,11 +176,9 @@ class _Learner(FirstAnswers):
         self.moved = float(four[0]) * cut * unit, math.sqrt((noise * cut * unit) ** 2 + lost)
 
     def where_to_cut(self, name: str, least: float, further: float) -> tuple[float, float, float]:
-        """Where to cut residuals, how far beyond the mean of what is cut off is cut itself, and what that loses.
-
-        Sampling, noise and what is left undirected, over the slope, are least at the cut.
-        """
+        """Where to cut residuals, how far beyond what is cut off is itself cut, and what that loses."""
         tail, n = self.errors, self.n
+        # At the cut sampling, noise and what is left undirected, over the slope, are least together.
         slope = np.maximum(1.0 - tail.above / n, _LEAST_INSIDE)
         noise = self.noise(f"gradient {self.plan.rounds}") * self.two * self.tau / n
         sampling = (tail.square - tail.lost_squares / n) / n

@@ -57,7 +57,6 @@ class Posterior:
 
     plan: Plan
     draws: Array  # (draws, coefficients) in encoded units; targets that are numbers in their own units
-    weights: Array  # of the draws, adding up to 1
     parts: Array  # (3, coefficients, coefficients): what sampling, privacy and the prior give to the covariance
     scale: float  # of errors of targets that are numbers, in their own units; 0 elsewhere
     scale_error: float  # relative
@@ -73,12 +72,11 @@ class Posterior:
 
     @cached_property
     def mean(self) -> Array:
-        return self.weights @ self.draws
+        return self.draws.mean(axis=0)
 
     @cached_property
     def deviation(self) -> Array:
-        away = self.draws - self.mean
-        return np.sqrt(np.diag((away * self.weights[:, None]).T @ away))
+        return self.draws.std(axis=0)
 
     @property
     def prior_dominated(self) -> NDArray[np.bool_]:
@@ -106,11 +104,11 @@ class Posterior:
 
     def interval(self, level: float) -> Array:
         """Central intervals of every coefficient, (coefficients, 2)."""
-        return weighted_quantiles(self.draws, self.weights, tails(level))
+        return weighted_quantiles(self.draws, np.full(len(self.draws), 1.0 / len(self.draws)), tails(level))
 
-    def in_table_units(self) -> tuple[Array, Array]:
-        """Draws of the coefficients in the table's units, intercept first, and their weights."""
-        return self.draws @ self.plan.declaration.to_table(self.plan.outputs).T, self.weights
+    def in_table_units(self) -> Array:
+        """Draws of the coefficients in the table's units, intercept first."""
+        return self.draws @ self.plan.declaration.to_table(self.plan.outputs).T
 
 
 def posterior(plan: Plan, released: Released) -> Posterior:
@@ -161,7 +159,6 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     return Posterior(
         plan,
         encoded,
-        np.full(len(encoded), 1.0 / len(encoded)),
         np.array([sampling, privacy, prior]) * np.outer(wider, wider),
         half * known.scale,
         known.scale_error,
