@@ -205,7 +205,7 @@ def held_and_scored(found: Posterior, truth: np.ndarray) -> dict[str, Any]:
         "square": float(np.mean((found.mean - truth) ** 2)),
         "score": float(np.mean(high - low + 40 * missed)),
         "width": float(np.mean(high - low)),
-        "shares": [float(np.mean(one)) for one in (found.sampling, found.privacy, found.prior)],
+        "shares": found.shares.mean(axis=1).tolist(),
     }
 
 
