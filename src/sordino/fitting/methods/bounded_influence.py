@@ -220,9 +220,8 @@ class BoundedInfluence(Method):
         """Learn from sums over rows, of `declared` units where weights change that; what is `kept` is not asked."""
         problem, columns, made = plan.problem, plan.columns, plan.made
         found = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
-        draws = found.in_table_units()  # the engine's table are the encoded columns
-        weights = np.full(len(draws), 1.0 / len(draws))
-        matrix = made.declaration.to_table(made.outputs)
+        matrix = made.declaration.to_table(made.outputs)  # the engine's table are the encoded columns
+        draws, weights = found.draws @ matrix.T, np.full(len(found.draws), 1.0 / len(found.draws))
         words = ("",) if made.outputs == 1 else tuple(str(label) for label in (problem.labels or ())[1:])
         law = CoefficientPosterior(
             made.family,

@@ -22,16 +22,12 @@ from sordino.core.validate import instance_of, one_of, refuse
 from sordino.mechanisms.regression.declaration import Declaration
 
 FAMILIES: dict[str, "type[Family]"] = {}
-# Scales of rows differ by at most this factor, up or down: exp(1.5) is 4.5.
-_MOST_SPREAD = 1.5
-# Huber's threshold: 95 % of least squares' efficiency for normal errors.
-HUBER = 1.345
-# Scores beyond this are no rates of anything.
-LARGEST_SCORE = 30.0
+_MOST_SPREAD = 1.5  # scales of rows differ by at most this factor, up or down: exp(1.5) is 4.5
+HUBER = 1.345  # Huber's threshold: 95 % of least squares' efficiency for normal errors
+LARGEST_SCORE = 30.0  # scores beyond this are no rates of anything
 # The least share of slopes that a count keeps after its residual is cut; smaller ones would be no slope at all.
 LEAST_SLOPE = 0.05
-# The standard deviation of a typical error, over half the target's range.
-TYPICAL_RESIDUAL = 0.1
+TYPICAL_RESIDUAL = 0.1  # the standard deviation of a typical error, over half the target's range
 
 
 class At(NamedTuple):

@@ -23,20 +23,14 @@ Read = Generator[Statistic, Array, None]
 
 # Variance that a column's centre has before it is read, in encoded units: a third for a uniform law on its box.
 _CENTRE_VARIANCE = 0.3
-# Mean squares of columns differ by a factor of a third at least, as far as anyone knows before.
-_SQUARES_SPREAD = 0.3
-# Counts before the last point are cut at three standard deviations, which the law corrects for.
-_COUNT_CUT = 3.0
+_SQUARES_SPREAD = 0.3  # mean squares of columns differ by a factor of a third at least, as far as anyone knows before
+_COUNT_CUT = 3.0  # counts before the last point are cut at three standard deviations, which the law corrects for
 # Rows count up to the length at which slopes are known to this share: 6 % widen intervals by less than 1 %.
 _SLOPES_KNOWN = 0.06
-# The longest two thousandths of rows do not decide how long rows may be.
-_LONGEST_SHARE = 0.002
-# Weights never begin below the length of a typical row, sqrt(p).
-_LEAST_TAU = 1.05
-# Shares of classes are kept this far from 0 and 1 at the first point.
-_LEAST_CLASS = 0.005
-# Floors of matrices of columns, relative to what they are drawn to.
-_SCATTER_FLOOR, _AGAIN_FLOOR = 1e-9, 0.02
+_LONGEST_SHARE = 0.002  # the longest two thousandths of rows do not decide how long rows may be
+_LEAST_TAU = 1.05  # weights never begin below the length of a typical row, sqrt(p)
+_LEAST_CLASS = 0.005  # shares of classes are kept this far from 0 and 1 at the first point
+_SCATTER_FLOOR, _AGAIN_FLOOR = 1e-9, 0.02  # floors of matrices of columns, relative to what they are drawn to
 
 
 class FirstAnswers:

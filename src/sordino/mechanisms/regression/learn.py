@@ -26,8 +26,7 @@ from sordino.noise.port import Statistic
 _MEDIAN, _NINE_TENTHS = 0.6745, 1.645
 # Before the last point residuals of least squares are cut here; it is Huber's threshold where budgets are poor.
 _EARLY_CUT = 2.0
-# Residuals in standard deviations are counted up to here.
-_MOST_RESIDUAL = 40.0
+_MOST_RESIDUAL = 40.0  # residuals in standard deviations are counted up to here
 # Slopes of cut residuals are the share that is not cut, of which this is the least that is believed.
 _LEAST_INSIDE = 0.05
 # What is cut of residuals may point somewhere beyond what is corrected for, by this share of its mean size: of numbers,
@@ -36,13 +35,11 @@ _STRAY, _STRAY_COUNTS = 0.01, 0.1
 # The error of moving a gradient along a straight line, relative to the move and to its length: half the second
 # derivative of a logistic curve over its first.
 _BEND = 0.5
-# Public rows say how a gradient bends between two points; half of what they say may be wrong.
-_CURVE_ERROR = 0.5
+_CURVE_ERROR = 0.5  # public rows say how a gradient bends between two points; half of what they say may be wrong
 # Steps end here, in whitened units, so that no noise throws a point out of reach: targets that are numbers lie between
 # -1 and 1, and a step of 2.5 changes log odds or log rates of most rows by as much.
 _LONGEST_STEP = 2.5
-# How far squares of scores may be from what the model says, as a share.
-_MODEL_ERROR = 0.3
+_MODEL_ERROR = 0.3  # how far squares of scores may be from what the model says, as a share
 # The least share of all squares of scores that a cut leaves; it leaves three quarters or more wherever noise is small.
 _LEAST_KEPT = 0.5
 # Floors of slopes, relative to what they are drawn to: of early points, and of the last.

@@ -23,12 +23,10 @@ from sordino.core.arrays import Array
 BINS, RATIO = 24, math.sqrt(2.0)
 EDGES = RATIO ** -np.arange(BINS, -1.0, -1.0)
 EDGES[0] = 0.0
-# Places of each law: the scale of a size is anywhere in the histogram.
-_SCALES = 70
+_SCALES = 70  # places of each law: the scale of a size is anywhere in the histogram
 # How far shares of a law may be off (2 %), and by how much what it says of a tail may be (30 %).
 _SHARE_ERROR, _TAIL_ERROR = 0.02, 0.3
-# From so many standard errors on, a count that is seen overrules a law that has less.
-_SEEN = 3.0
+_SEEN = 3.0  # from so many standard errors on, a count that is seen overrules a law that has less
 
 
 @cache
@@ -127,10 +125,8 @@ class Tail:
 
 # A group of entries that noise hides altogether is taken to lie at least this share of its prior spread away.
 _LEAST_LEVEL = 0.3
-# Places at which the spread of such a group is looked at.
-_SPREADS = 24
-# In units of the diagonal: far above rounding, far below what anything is known to.
-_RIDGE = 1e-10
+_SPREADS = 24  # places at which the spread of such a group is looked at
+_RIDGE = 1e-10  # in units of the diagonal: far above rounding, far below what anything is known to
 
 
 def power(matrix: Array, exponent: float) -> Array:

@@ -25,8 +25,7 @@ from sordino.mechanisms.regression.noised import BINS
 from sordino.mechanisms.regression.statistics import Centre
 from sordino.noise.port import factor
 
-# Matrices of more coefficients than this take too long to draw from; a limit of time.
-MOST_IN_MATRIX = 160
+MOST_IN_MATRIX = 160  # matrices of more coefficients than this take too long to draw from; a limit of time
 
 
 class Tuned(NamedTuple):
@@ -238,10 +237,8 @@ class Expected(NamedTuple):
 # What a column of typical spread is: the standard deviation of a number over half its range, a share of ones, and how
 # far correlated columns widen intervals.
 TYPICAL_SPREAD, TYPICAL_SHARE, _CORRELATED = 0.27, 0.15, 1.25
-# Lengths up to which rows have weight 1, over the root of the number of coefficients.
-_TYPICAL_TAU = 1.15
-# Poor budgets leave slopes open, which widens intervals by about this over q.
-_OPEN = 10.0
+_TYPICAL_TAU = 1.15  # lengths up to which rows have weight 1, over the root of the number of coefficients
+_OPEN = 10.0  # poor budgets leave slopes open, which widens intervals by about this over q
 
 
 def expected(made: Plan) -> Expected:

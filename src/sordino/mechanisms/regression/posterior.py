@@ -25,8 +25,7 @@ from sordino.mechanisms.regression.release import Released, learned
 DRAWS = 2000
 # Chains run side by side, each with slopes of its own; fewer where matrices are large, a limit of time.
 _CHAINS, _MOST_ENTRIES = 200, 250_000
-# Turns before draws are kept: factors are nearly independent of where they began after a few.
-_BURN = 12
+_BURN = 12  # turns before draws are kept: factors are nearly independent of where they began after a few
 # The error of the last step along a straight line, relative to its length: half of that of earlier steps, since half of
 # the way is corrected for.
 _BEND_LAST = 0.25
@@ -37,10 +36,8 @@ _SEED = 20_361
 # A last point that is further from the solution than this many posterior standard deviations has not converged. Where
 # rounds have, a coefficient's distance is about 1, and that of a dozen together hardly above 1.5.
 UNSETTLED = 1.5
-# A step along which slopes change by less than this share is straight.
-_STRAIGHT = 0.1
-# Noise of slopes, as a share of them, from which on what is read of them is mostly their prior.
-OPEN_SLOPES = 0.3
+_STRAIGHT = 0.1  # a step along which slopes change by less than this share is straight
+OPEN_SLOPES = 0.3  # noise of slopes, as a share of them, from which on what is read of them is mostly their prior
 # A coefficient's slope is hidden where its floor is not two standard deviations of what is open below it.
 _HIDDEN = 0.5 * (1.0 - _FLOOR)
 # Where along a coefficient the bend of the mean gradient is looked at, in standard deviations; and how far it must move
@@ -105,10 +102,6 @@ class Posterior:
     def interval(self, level: float) -> Array:
         """Central intervals of every coefficient, (coefficients, 2)."""
         return weighted_quantiles(self.draws, np.full(len(self.draws), 1.0 / len(self.draws)), tails(level))
-
-    def in_table_units(self) -> Array:
-        """Draws of the coefficients in the table's units, intercept first."""
-        return self.draws @ self.plan.declaration.to_table(self.plan.outputs).T
 
 
 def posterior(plan: Plan, released: Released) -> Posterior:

@@ -21,8 +21,7 @@ from sordino.mechanisms.regression.rows import Frame, weigh
 DEGREES = 1.0
 # Half of a Cauchy law of this scale lies within .67 prior standard deviations, as half of a normal law does.
 SCALE = 0.67
-# Intercepts: so many prior standard deviations around the place of the target.
-INTERCEPT = 10.0
+INTERCEPT = 10.0  # intercepts: so many prior standard deviations around the place of the target
 
 
 class Effects:
@@ -67,10 +66,8 @@ class Effects:
 # At least so many rows, and so many for each column: their second moments are made exact.
 _ROWS, _ROWS_PER_COLUMN = 600, 8
 _SEED = 20_369
-# Scores beyond this are those of no table; slopes there would be 0 in double precision.
-_LARGEST = 20.0
-# In units of a typical slope: no direction is flatter.
-_RIDGE = 1e-3
+_LARGEST = 20.0  # scores beyond this are those of no table; slopes there would be 0 in double precision
+_RIDGE = 1e-3  # in units of a typical slope: no direction is flatter
 
 
 class ModelRows:

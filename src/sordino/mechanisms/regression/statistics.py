@@ -32,8 +32,7 @@ from sordino.noise.whole_rows import INSIDE, shorten
 
 # The centre's numbers are shortened to this share of the half-diagonal of their box: corners are rare.
 CENTRE_SHARE = 0.75
-# Means over a unit's rows are cut row by row; this much covers 4,096 rows of 8,192 columns.
-_CUT = 2.0**-14
+_CUT = 2.0**-14  # means over a unit's rows are cut row by row; this much covers 4,096 rows of 8,192 columns
 # Sizes of residuals are cut here, in scales, and centred by half of that: the scale of a row is read from them.
 MOST_SIZE = 3.0
 

@@ -30,8 +30,7 @@ from sordino.mechanisms.regression.rows import Given
 # C is so many times the released mean of events a person, within limits: few people with ordinary scores reach it, and
 # noise is proportional to 1 + C. Of people who are followed until 2.5 events were to be expected, 92 % have had theirs.
 FOLLOW, LEAST_FOLLOW, MOST_FOLLOW = 3.0, 0.5, 2.5
-# The least exposure that is declared, as a share of the longest bin: some people have none.
-_NO_TIME = 1e-9
+_NO_TIME = 1e-9  # the least exposure that is declared, as a share of the longest bin: some people have none
 
 
 def with_bins(declaration: Declaration, edges: ArrayLike, time: str = "time") -> Declaration:
