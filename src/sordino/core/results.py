@@ -287,11 +287,13 @@ def ratio_figure(value: float) -> str:
     return f"{value:.{1 - math.floor(math.log10(away))}f}" if 1e-12 < away < 1e-2 else figure(value)
 
 
-def noised_figures(value: float, low: float | None, high: float | None) -> tuple[str, str]:
+def noised_figures(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
     """An answer and its interval with the digits that the noise leaves, two of the half width; ends rounded outward."""
-    half = 0.0 if low is None or high is None else max(high - value, value - low)
-    if low is None or high is None or not 0.0 < half < math.inf:
-        return f"{value:.6g}", "" if low is None else f"{low:.6g} to {high:.6g}"
+    if value is None or low is None or high is None:
+        return "" if value is None else f"{value:.6g}", ""
+    half = max(high - value, value - low)
+    if not 0.0 < half < math.inf:
+        return f"{value:.6g}", f"{low:.6g} to {high:.6g}"
     places = max(0, min(12, 1 - math.floor(math.log10(half))))
     step = 10.0**-places
     ends = (math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step)
