@@ -65,7 +65,7 @@ PLANTED = mutations(
 - codes[unseen] = len(self.values)
 + codes[unseen] = np.where(np.roll(codes, 1) < 0, len(self.values), np.roll(codes, 1))[unseen]
 @@ one cell of another type changes how a list is read | _column | classes add-remove
-- return ObjectColumn.of(given)
+- return raw_columns.ObjectColumn.of(given)
 + return _array_column(np.asarray(given))
 @@ one undeclared word makes all words other | Category.read | classes add-remove
 - codes[unseen] = len(self.values)
