@@ -9,11 +9,9 @@ from scipy import special, stats
 from bench.design_coverage import judged
 from bench.designs import design
 from sordino.core.bound import Relation
-from sordino.mechanisms.regression import Declaration, Posterior, Released, plan, posterior, release
+from sordino.mechanisms.regression import Declaration, Released, plan, posterior, release
 from sordino.mechanisms.regression.families import At, family_of
-from sordino.mechanisms.regression.learn import Learned
 from sordino.mechanisms.regression.plan import Plan
-from sordino.mechanisms.regression.posterior import _widened
 from sordino.mechanisms.regression.release import learned
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.noise.port import Statistic, symmetric
@@ -264,46 +262,6 @@ def test_squares_of_scores_that_are_cut_are_added_back():
     )
     assert cut < 0.9 * uncut
     assert n * np.trace(learned.sampling) == pytest.approx(uncut, rel=0.08)
-
-
-def without_a_prior(law: Posterior, known: Learned) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates and standard errors of least squares at the released slopes."""
-    last = known.last
-    root = np.linalg.inv(last.slopes)
-    covariance = root @ (known.sampling + known.extra + last.noise * np.eye(len(root))) @ root.T
-    half = law.plan.kind.half
-    found = half * known.to_encoded @ (last.at + last.away + root @ last.gradient)
-    return found, half * np.sqrt(np.diag(known.to_encoded @ covariance @ known.to_encoded.T))
-
-
-def test_where_data_decide_an_interval_holds_the_one_without_a_prior():
-    """Effects that a prior draws in, on columns that use a third of their bounds: one in ten is missed without it."""
-    short = 0
-    for seed in range(4):
-        g = np.random.default_rng(seed)
-        X = 0.3 * g.uniform(-1, 1, (2000, 2))
-        y = np.clip(X @ [0.4, -0.4] + 0.6 * g.normal(size=2000), -4, 4)
-        declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0), effect_scale=0.1)
-        made = plan("linear", declared, 2000, Relation.REPLACE_ONE, 1.2, 1e-6)
-        found = release(made, X, y, SeededRandomness(seed))
-        law = posterior(made, found)
-        middle, error = without_a_prior(law, found.learned)
-        low, high = law.interval(0.95).T
-        data = ~law.prior_dominated & (np.arange(3) > 0)
-        assert (low <= middle - 1.55 * error)[data].all()
-        assert (high >= middle + 1.55 * error)[data].all()
-        short += int(np.minimum(middle - low, high - middle)[data].min() < 1.7 * error[1])
-    assert short >= 2
-
-
-def test_draws_are_stretched_to_the_side_where_they_are_too_short():
-    """And left alone where they are long enough."""
-    draws = np.random.default_rng(1).standard_normal((20_000, 2))
-    wider = _widened(draws, draws * [0.5, 1.0] + [0.0, 2.0])
-    assert wider[:, 0] == pytest.approx(draws[:, 0])
-    low, high = np.quantile(wider[:, 1], [0.025, 0.975])
-    assert low == pytest.approx(-1.96, abs=0.05)
-    assert high == pytest.approx(2.0 + 1.645, abs=0.05)
 
 
 @pytest.mark.parametrize("mean", [0.3, 1.0, 4.0])

@@ -2,9 +2,8 @@
 
 The likelihood is that of the mean gradient at the last point. Its mean is slopes times (coefficients - point); its
 covariance is sampling (sandwich), noise, and what corrections leave open. Slopes that noise leaves open are drawn, and
-coefficients given slopes and the prior's factors are normal; factors are drawn given coefficients (Gibbs). Where data
-decide, intervals are long enough to hold those without a prior. Random numbers are public: a posterior is a function of
-the plan and the released sums.
+coefficients given slopes and the prior's factors are normal; factors are drawn given coefficients (Gibbs). Random
+numbers are public: a posterior is a function of the plan and the released sums.
 """
 
 import math
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array, tails, weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED
 from sordino.mechanisms.regression.learn import Learned, settled
-from sordino.mechanisms.regression.noised import floored, inverse_of, power, roots_of_precisions
+from sordino.mechanisms.regression.noised import floored, inverse_of, roots_of_precisions
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
 from sordino.mechanisms.regression.release import Released, learned
@@ -124,14 +123,9 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     draws = _gibbs(effects, weighed @ turned_slopes, pull, factors, generator).reshape(-1, size)
     own, precision = last.slopes @ turned, effects.precision(factors)
     total = inverse_of(own.T @ inverse @ own + precision)
-    # The same without a prior, at the slopes that were read.
-    covariance_free = inverse_of(own.T @ inverse @ own)
-    free = middle + covariance_free @ own.T @ inverse @ (last.gradient + last.slopes @ (last.away - way))
-    free = free + generator.standard_normal(draws.shape) @ power(covariance_free, 0.5)
     half = plan.kind.half
     encode = np.kron(np.eye(1 + plan.declaration.columns), plan.kind.contrasts) @ known.to_encoded
     encoded, unbounded, far = _encoded(plan, known, draws, total, encode, generator)
-    without, _, _ = _encoded(plan, known, free, covariance_free, encode, generator)
     gain = total @ own.T @ inverse
     parts = (gain @ known.sampling @ gain.T, gain @ (covariance - known.sampling) @ gain.T, total @ precision @ total)
     # A coefficient is a sum over the gradient in one direction. Where noise hides the slope along it, or the mean of
@@ -144,8 +138,6 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
     prior = prior + np.where(np.outer(hidden, hidden), privacy, 0.0)
     privacy = np.where(np.outer(~hidden, ~hidden), privacy, 0.0)
-    told = np.diag(prior) < PRIOR_DOMINATED * np.diag(sampling + privacy + prior)
-    encoded[:, told] = _widened(encoded[:, told], without[:, told])
     encoded[:, : plan.outputs] += plan.kind.middle
     # Parts of the covariance at the read slopes and likely factors; draws of these add to each in proportion.
     wider = encoded.std(axis=0) / np.sqrt(np.diag(sampling + privacy + prior))
@@ -179,19 +171,6 @@ def _encoded(
         found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
     encoded = plan.kind.half * (found @ encode.T)
     return encoded, _stretch(known.rows, centre, total, encode, encoded), far
-
-
-def _widened(draws: Array, free: Array) -> Array:
-    """Draws stretched beyond their quartiles, so that their 95 % intervals hold the 90 % intervals without a prior.
-
-    For effects of any size they are right as often as those, however far the prior draws them in.
-    """
-    low, lower, upper, high = np.quantile(draws, (0.025, 0.25, 0.75, 0.975), axis=0)
-    wanted_low, wanted_high = np.quantile(free, (0.05, 0.95), axis=0)
-    below, above = np.maximum(lower - draws, 0.0), np.maximum(draws - upper, 0.0)
-    longer_below = np.maximum((lower - wanted_low) / (lower - low), 1.0)
-    longer_above = np.maximum((wanted_high - upper) / (high - upper), 1.0)
-    return draws - below * (longer_below - 1.0) + above * (longer_above - 1.0)
 
 
 def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Array) -> NDArray[np.bool_]:
