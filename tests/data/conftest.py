@@ -3,19 +3,7 @@
 import pytest
 from hypothesis import strategies as st
 
-from sordino.data import (
-    INDICATOR,
-    REFUSE,
-    Boolean,
-    Category,
-    Feature,
-    MissingRule,
-    Number,
-    RowNorm,
-    Scaling,
-    Schema,
-    Target,
-)
+from sordino import data
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)
 WORDS = st.lists(NAMES, min_size=2, max_size=5, unique=True).map(tuple)
@@ -31,50 +19,50 @@ def bounds(draw):
 @st.composite
 def numbers(draw, kind, rules):
     low, high = draw(bounds())
-    fills = st.floats(0.0, 1.0).map(lambda share: MissingRule("value", min(high, low + share * (high - low))))
+    fills = st.floats(0.0, 1.0).map(lambda share: data.MissingRule("value", min(high, low + share * (high - low))))
     return kind(
-        low, high, draw(st.sampled_from(Scaling)), draw(rules | fills), draw(st.sampled_from(("clip", "refuse")))
+        low, high, draw(st.sampled_from(data.Scaling)), draw(rules | fills), draw(st.sampled_from(("clip", "refuse")))
     )
 
 
 @st.composite
 def categories(draw, rules):
     words = draw(WORDS)
-    fills = st.sampled_from(words).map(lambda word: MissingRule("value", word))
+    fills = st.sampled_from(words).map(lambda word: data.MissingRule("value", word))
     unseen = draw(st.sampled_from(("refuse", "other")))
-    return Category(words, unseen, draw(st.booleans()), draw(rules | fills))
+    return data.Category(words, unseen, draw(st.booleans()), draw(rules | fills))
 
 
 @st.composite
 def category_targets(draw):
     words = draw(WORDS)
-    fills = st.sampled_from(words).map(lambda word: MissingRule("value", word))
-    return Category(words, draw(st.sampled_from(("refuse", "other"))), missing=draw(st.just(REFUSE) | fills))
+    fills = st.sampled_from(words).map(lambda word: data.MissingRule("value", word))
+    return data.Category(words, draw(st.sampled_from(("refuse", "other"))), missing=draw(st.just(data.REFUSE) | fills))
 
 
-BOOLEAN_FILLS = st.booleans().map(lambda value: MissingRule("value", value))
+BOOLEAN_FILLS = st.booleans().map(lambda value: data.MissingRule("value", value))
 
 
 @st.composite
 def schemas_of(draw):
-    rules = st.sampled_from((REFUSE, INDICATOR))
-    booleans = (rules | BOOLEAN_FILLS).map(lambda rule: Boolean(missing=rule))
-    kinds = numbers(Number, rules) | categories(rules) | booleans
+    rules = st.sampled_from((data.REFUSE, data.INDICATOR))
+    booleans = (rules | BOOLEAN_FILLS).map(lambda rule: data.Boolean(missing=rule))
+    kinds = numbers(data.Number, rules) | categories(rules) | booleans
     targets = (
-        numbers(Number, st.just(REFUSE))
+        numbers(data.Number, st.just(data.REFUSE))
         | category_targets()
-        | (st.just(REFUSE) | BOOLEAN_FILLS).map(lambda rule: Boolean(missing=rule))
+        | (st.just(data.REFUSE) | BOOLEAN_FILLS).map(lambda rule: data.Boolean(missing=rule))
     )
     count = draw(st.integers(1, 4))
     # A number in front keeps encoded names such as "3:a=b" of different columns apart.
     named = [f"{index}:{draw(NAMES)}" for index in range(count + 1)]
     intercept = draw(st.booleans())
-    return Schema(
+    return data.Schema(
         records=draw(st.integers(1, 10**9)),
-        features=tuple(Feature(name, draw(kinds)) for name in named[:count]),
-        target=draw(st.none() | targets.map(lambda kind: Target(named[count], kind))),
+        features=tuple(data.Feature(name, draw(kinds)) for name in named[:count]),
+        target=draw(st.none() | targets.map(lambda kind: data.Target(named[count], kind))),
         intercept=intercept,
-        row_norm=draw(st.none() | st.builds(RowNorm, st.floats(1.001, 1e6), st.booleans())),
+        row_norm=draw(st.none() | st.builds(data.RowNorm, st.floats(1.001, 1e6), st.booleans())),
         extra_columns=draw(st.sampled_from(("refuse", "ignore"))),
         missing_tokens=("", "a missing value"),
         description=draw(st.text(st.characters(codec="utf-8"), max_size=10)),

@@ -3,30 +3,18 @@
 import numpy as np
 import pytest
 
+from sordino import data
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import (
-    UNIT,
-    Boolean,
-    Category,
-    Dataset,
-    EncodedRecord,
-    Feature,
-    Number,
-    RowNorm,
-    Schema,
-    Target,
-    neighbours,
-)
 from sordino.data.neighbours import worst_records
 
 
-def dataset(records: int = 5) -> Dataset:
+def dataset(records: int = 5) -> data.Dataset:
     rng = np.random.default_rng(records)
-    return Dataset(rng.normal(size=(records, 3)), rng.normal(size=records))
+    return data.Dataset(rng.normal(size=(records, 3)), rng.normal(size=records))
 
 
-RECORD = EncodedRecord(np.array([9.0, 8.0, 7.0]), 1.0)
+RECORD = data.EncodedRecord(np.array([9.0, 8.0, 7.0]), 1.0)
 
 
 @pytest.mark.parametrize("records", [1, 2, 6])
@@ -34,14 +22,14 @@ def test_a_neighbour_differs_in_one_record_and_the_base_stays(records):
     base, before = dataset(records), dataset(records)
     for position in range(records + 1):
         rest = position + 1
-        added = neighbours(base, Relation.ADD_REMOVE, position, RECORD).second
+        added = data.neighbours(base, Relation.ADD_REMOVE, position, RECORD).second
         np.testing.assert_array_equal(added.features, np.insert(before.features, position, RECORD.features, axis=0))
         np.testing.assert_array_equal(added.target, np.insert(before.target, position, RECORD.target))
-        removed = neighbours(added, Relation.ADD_REMOVE, position, None).second
+        removed = data.neighbours(added, Relation.ADD_REMOVE, position, None).second
         np.testing.assert_array_equal(removed.features, before.features)
         np.testing.assert_array_equal(removed.target, before.target)
         if position < records:
-            replaced = neighbours(base, Relation.REPLACE_ONE, position, RECORD).second
+            replaced = data.neighbours(base, Relation.REPLACE_ONE, position, RECORD).second
             np.testing.assert_array_equal(replaced.features[position], RECORD.features)
             np.testing.assert_array_equal(replaced.features[rest:], before.features[rest:])
             np.testing.assert_array_equal(replaced.features[:position], before.features[:position])
@@ -57,39 +45,40 @@ def test_a_neighbour_differs_in_one_record_and_the_base_stays(records):
         (Relation.REPLACE_ONE, 0, None, "a record must take the place"),
         (Relation.ADD_REMOVE, 6, RECORD, "position in"),
         (Relation.ADD_REMOVE, 5, None, "position in"),
-        (Relation.REPLACE_ONE, 0, EncodedRecord(np.zeros(2), 1.0), "3 finite features"),
-        (Relation.REPLACE_ONE, 0, EncodedRecord(np.full(3, np.nan), 1.0), "3 finite features"),
-        (Relation.REPLACE_ONE, 0, EncodedRecord(np.zeros(3), np.inf), "finite target"),
+        (Relation.REPLACE_ONE, 0, data.EncodedRecord(np.zeros(2), 1.0), "3 finite features"),
+        (Relation.REPLACE_ONE, 0, data.EncodedRecord(np.full(3, np.nan), 1.0), "3 finite features"),
+        (Relation.REPLACE_ONE, 0, data.EncodedRecord(np.zeros(3), np.inf), "finite target"),
         ("replace-one", 0, RECORD, "relation to be a Relation"),
     ],
 )
 def test_impossible_neighbours_are_refused(relation, position, record, message):
     with pytest.raises(InputError, match=message):
-        neighbours(dataset(), relation, position, record)
+        data.neighbours(dataset(), relation, position, record)
 
 
 def test_misshapen_and_empty_datasets_are_refused():
     with pytest.raises(InputError, match="shapes"):
-        Dataset(np.zeros((3, 2)), np.zeros(2))
+        data.Dataset(np.zeros((3, 2)), np.zeros(2))
     with pytest.raises(InputError, match="at least one record"):
-        neighbours(Dataset(np.zeros((0, 3)), np.zeros(0)), Relation.ADD_REMOVE, 0, None)
+        data.neighbours(data.Dataset(np.zeros((0, 3)), np.zeros(0)), Relation.ADD_REMOVE, 0, None)
 
 
 FEATURES = (
-    Feature("a", Number(-2, 6)),
-    Feature("b", Number(0, 1, UNIT)),
-    Feature("c", Category(("u", "v"), drop_first=True)),
-    Feature("d", Boolean()),
+    data.Feature("a", data.Number(-2, 6)),
+    data.Feature("b", data.Number(0, 1, data.UNIT)),
+    data.Feature("c", data.Category(("u", "v"), drop_first=True)),
+    data.Feature("d", data.Boolean()),
 )
 
 
 @pytest.mark.parametrize(
-    ("kind", "opposite"), [(Number(0, 10), (1.0, -1.0)), (Boolean(), (1.0, -1.0)), (Category(("p", "q", "r")), (0, 2))]
+    ("kind", "opposite"),
+    [(data.Number(0, 10), (1.0, -1.0)), (data.Boolean(), (1.0, -1.0)), (data.Category(("p", "q", "r")), (0, 2))],
 )
 @pytest.mark.parametrize("cap", [None, 1.5])
 def test_the_first_two_worst_records_attain_the_cap_with_opposite_targets(kind, opposite, cap):
-    row_norm = None if cap is None else RowNorm(cap, includes_intercept=True)
-    schema = Schema(100, FEATURES, Target("y", kind), True, row_norm)
+    row_norm = None if cap is None else data.RowNorm(cap, includes_intercept=True)
+    schema = data.Schema(100, FEATURES, data.Target("y", kind), True, row_norm)
     first, second, *others = worst_records(schema)
     np.testing.assert_array_equal(first.features, second.features)
     assert np.linalg.norm(first.features) == pytest.approx(schema.norm_bound, rel=1e-6)
@@ -100,5 +89,5 @@ def test_the_first_two_worst_records_attain_the_cap_with_opposite_targets(kind, 
 
 
 def test_a_missing_token_at_a_bound_does_not_hide_the_corner():
-    schema = Schema(5, FEATURES[:1], Target("y", Boolean()), True, missing_tokens=("6",))
+    schema = data.Schema(5, FEATURES[:1], data.Target("y", data.Boolean()), True, missing_tokens=("6",))
     assert worst_records(schema)[0].features.tolist() == [1.0, 1.0]

@@ -6,28 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sordino import data
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Mistakes
-from sordino.data import (
-    INDICATOR,
-    Category,
-    Date,
-    Feature,
-    MissingRule,
-    Number,
-    Ordered,
-    Schema,
-    Target,
-    declared_lines,
-    encode,
-    from_arrays,
-    mistakes_by_column,
-    new_schema_template,
-    read_table,
-    schema_from_dict,
-    schema_from_text,
-    schema_to_text,
-)
 
 LINES = """
 # a clinic
@@ -48,24 +29,24 @@ ill: yes/no [target]
 
 
 def test_lines_declare_a_whole_schema_that_survives_its_file():
-    schema = declared_lines(LINES)
+    schema = data.declared_lines(LINES)
     kinds = {feature.name: feature.kind for feature in schema.features}
-    assert kinds["age"] == Number(0, 110)
-    assert kinds["ward"] == Category(("maternity", "medicine", "surgery"), "other", drop_first=True)
-    assert kinds["site"] == Category(("1", "2", "3"))
-    assert kinds["stage"] == Ordered(("I", "II", "III"), INDICATOR)
-    assert kinds["bmi"] == Number(10, 60, missing=MissingRule("value", 25.0))
+    assert kinds["age"] == data.Number(0, 110)
+    assert kinds["ward"] == data.Category(("maternity", "medicine", "surgery"), "other", drop_first=True)
+    assert kinds["site"] == data.Category(("1", "2", "3"))
+    assert kinds["stage"] == data.Ordered(("I", "II", "III"), data.INDICATOR)
+    assert kinds["bmi"] == data.Number(10, 60, missing=data.MissingRule("value", 25.0))
     assert (kinds["admitted"].first, kinds["admitted"].part) == ("2015-01-01", "month")
     assert (schema.unit_column, schema.unit.most_records, schema.records) == ("patient", 12, 600)
     assert (schema.file.delimiter, schema.file.decimal) == (";", ",")
     assert (schema.target.name, schema.extra_columns) == ("ill", "ignore")
-    assert schema_from_text(schema_to_text(schema)) == schema
+    assert data.schema_from_text(data.schema_to_text(schema)) == schema
 
 
 def test_every_line_and_column_that_is_wrong_is_named_at_once():
     text = "records = many\nage: 0 to 110\nwight: 0..200\nward: a|b\nward: a|b\nstage: I<II [colour=red]\n"
     with pytest.raises(Mistakes) as caught:
-        declared_lines(text, names=("age", "ward", "stage", "patient_id", "weight"))
+        data.declared_lines(text, names=("age", "ward", "stage", "patient_id", "weight"))
     said = [str(error) for error in caught.value.errors]
     for part in (
         "Expected a value for records in line 1",
@@ -82,16 +63,16 @@ def test_every_line_and_column_that_is_wrong_is_named_at_once():
 
 
 def test_names_of_the_table_may_hold_colons():
-    schema = declared_lines("records = 2\nblood: sys: 0..300\nblood: 0..1", names=("blood", "blood: sys"))
+    schema = data.declared_lines("records = 2\nblood: sys: 0..300\nblood: 0..1", names=("blood", "blood: sys"))
     assert [feature.name for feature in schema.features] == ["blood", "blood: sys"]
 
 
 def test_a_template_is_answered_with_one_sentence_for_each_column():
     names = [f"c{place}" for place in range(40)]
-    template = new_schema_template(names, target="c0", kinds={"c1": "category", "c2": "boolean"})
+    template = data.new_schema_template(names, target="c0", kinds={"c1": "category", "c2": "boolean"})
     with pytest.raises(Mistakes) as caught:
-        schema_from_dict(template)
-    found = dict(mistakes_by_column(caught.value, json.loads(json.dumps(template))))
+        data.schema_from_dict(template)
+    found = dict(data.mistakes_by_column(caught.value, json.loads(json.dumps(template))))
     assert len(found) == 40  # every column but the boolean, which has defaults, and the records
     assert found["c1"] == "values: missing. Write as a line: c1: WORD|WORD|WORD."
     assert found["c39"] == "low and high: missing. Write as a line: c39: LOW..HIGH."
@@ -100,20 +81,23 @@ def test_a_template_is_answered_with_one_sentence_for_each_column():
 
 def encoded(kind, values, **arrow):
     table = pa.table({"x": pa.array(values, **arrow), "y": pa.array([0.0] * len(values))})
-    schema = Schema(
-        records=len(values), features=(Feature("x", kind),), target=Target("y", Number(0, 1)), intercept=False
+    schema = data.Schema(
+        records=len(values),
+        features=(data.Feature("x", kind),),
+        target=data.Target("y", data.Number(0, 1)),
+        intercept=False,
     )
-    return encode(schema, read_table(table), Relation.REPLACE_ONE), schema
+    return data.encode(schema, data.read_table(table), Relation.REPLACE_ONE), schema
 
 
 def test_ordered_words_are_evenly_spaced():
-    found, schema = encoded(Ordered(("I", "II", "III"), INDICATOR), ["II", "III", "", "I"])
+    found, schema = encoded(data.Ordered(("I", "II", "III"), data.INDICATOR), ["II", "III", "", "I"])
     assert found.features.tolist() == [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]
     assert schema.norm_bound >= np.linalg.norm(found.features, axis=1).max()
     with pytest.raises(InputError, match="one of 'I', 'II' in every row") as caught:
-        encoded(Ordered(("I", "II")), ["I", "secret"])
+        encoded(data.Ordered(("I", "II")), ["I", "secret"])
     assert "secret" not in str(caught.value)
-    assert encoded(Ordered(("I", "II"), MissingRule("value", "II")), [""])[0].features.tolist() == [[1.0]]
+    assert encoded(data.Ordered(("I", "II"), data.MissingRule("value", "II")), [""])[0].features.tolist() == [[1.0]]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +111,7 @@ def test_ordered_words_are_evenly_spaced():
 )
 def test_dates_as_days_or_parts(part, expected):
     """1 January 2020 was a Wednesday, 31 December 2021 a Friday; a later date is clipped to that."""
-    kind = Date("2020-01-01", "2021-12-31", part)
+    kind = data.Date("2020-01-01", "2021-12-31", part)
     texts = encoded(kind, ["2020-01-01", "2021-12-31", "2050-06-06"])[0].features[:, 0]
     typed = encoded(kind, [18262, 18992, 29377], type=pa.date32())[0].features[:, 0]
     assert texts.tolist() == typed.tolist() == pytest.approx(expected)
@@ -136,23 +120,23 @@ def test_dates_as_days_or_parts(part, expected):
 def test_dates_that_are_none_are_refused_and_not_quoted():
     for wrong in ("2021-02-30", "yesterday", "2021-13-01", "2021-01-01x"):
         with pytest.raises(InputError, match=r"Expected dates as .* in row 2") as caught:
-            encoded(Date("2020-01-01", "2021-12-31"), ["2020-05-05", wrong])
+            encoded(data.Date("2020-01-01", "2021-12-31"), ["2020-05-05", wrong])
         assert wrong not in str(caught.value)
-    short = encoded(Date("2020-01-01", "2021-12-31", format="%d.%m.%Y"), ["1.1.2020", "31.12.2021"])[0]
+    short = encoded(data.Date("2020-01-01", "2021-12-31", format="%d.%m.%Y"), ["1.1.2020", "31.12.2021"])[0]
     assert short.features[:, 0].tolist() == [-1.0, 1.0]
     with pytest.raises(InputError, match="to hold dates, got double values"):
-        encoded(Date("2020-01-01", "2021-12-31"), np.array([1.0]))
+        encoded(data.Date("2020-01-01", "2021-12-31"), np.array([1.0]))
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda: Date("2020-01-01", "2019-01-01"), "last to be after first"),
-        (lambda: Date("2020-1-1", "2019-01-01"), "first to be a date as YYYY-MM-DD"),
-        (lambda: Date("2020-01-01", "2020-05-05", "year"), "part to differ"),
-        (lambda: Target("y", Ordered(("a", "b"))), "kind that a target can have"),
-        (lambda: Ordered(("a",)), "at least 2"),
-        (lambda: Ordered(("a", "b"), MissingRule("value", "c")), "one of the declared values"),
+        (lambda: data.Date("2020-01-01", "2019-01-01"), "last to be after first"),
+        (lambda: data.Date("2020-1-1", "2019-01-01"), "first to be a date as YYYY-MM-DD"),
+        (lambda: data.Date("2020-01-01", "2020-05-05", "year"), "part to differ"),
+        (lambda: data.Target("y", data.Ordered(("a", "b"))), "kind that a target can have"),
+        (lambda: data.Ordered(("a",)), "at least 2"),
+        (lambda: data.Ordered(("a", "b"), data.MissingRule("value", "c")), "one of the declared values"),
     ],
 )
 def test_declarations_that_make_no_sense(made, message):
@@ -161,32 +145,35 @@ def test_declarations_that_make_no_sense(made, message):
 
 
 def test_whole_numbers_are_codes():
-    assert Category([1, 2, 10]).values == ("1", "2", "10")
-    assert encoded(Category([1, 2]), [2, 1])[0].features.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert data.Category([1, 2, 10]).values == ("1", "2", "10")
+    assert encoded(data.Category([1, 2]), [2, 1])[0].features.tolist() == [[0.0, 1.0], [1.0, 0.0]]
     with pytest.raises(InputError, match="to be text"):
-        Category([1.5, 2])
+        data.Category([1.5, 2])
 
 
 def test_a_record_is_encoded_alone_whatever_the_kind():
     """What one record becomes does not depend on the others: a sensitivity rests on that."""
     dates = [f"20{year:02d}-{month:02d}-11" for year in range(10, 25) for month in (1, 6, 12)]
-    for kind, values in ((Date("2012-01-01", "2022-12-31"), dates), (Ordered(("a", "b", "c")), ["a", "b", "c"] * 15)):
+    for kind, values in (
+        (data.Date("2012-01-01", "2022-12-31"), dates),
+        (data.Ordered(("a", "b", "c")), ["a", "b", "c"] * 15),
+    ):
         whole = encoded(kind, values)[0].features
         alone = np.concatenate([encoded(kind, [value])[0].features for value in values])
         assert whole.tobytes() == alone.tobytes()
-    assert from_arrays({"x": np.array(["a"])}).rows == 1
+    assert data.from_arrays({"x": np.array(["a"])}).rows == 1
 
 
 def test_slips_in_a_line_get_one_sentence_that_says_what_to_write():
     given = "records = 9\nbmi: 12,5..60\nage: 0..110"
     with pytest.raises(InputError, match=r"decimal point in the bounds of 'bmi'.* write 'bmi: 12\.5\.\.60'") as found:
-        declared_lines(given, ["bmi", "age"])
+        data.declared_lines(given, ["bmi", "age"])
     assert "has no line" not in str(found.value)  # there is one, and it is wrong
     with pytest.raises(InputError, match="write a range"):
-        declared_lines("records = 9\nbmi: 12,5,,60", ["bmi"])
+        data.declared_lines("records = 9\nbmi: 12,5,,60", ["bmi"])
 
 
 def test_an_empty_cell_is_missing_whatever_else_is():
     for text in ("NA|-99", "|NA|-99", " NA | -99 "):
-        declared = declared_lines(f"records = 9\nmissing_tokens = {text}\nage: 0..110")
+        declared = data.declared_lines(f"records = 9\nmissing_tokens = {text}\nage: 0..110")
         assert declared.missing_tokens == ("", "NA", "-99")

@@ -11,32 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sordino import data
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import (
-    Boolean,
-    Category,
-    Feature,
-    Number,
-    ObjectColumn,
-    Schema,
-    Target,
-    column_names,
-    encode,
-    from_arrays,
-    from_matrix,
-    read_table,
-    register_source,
-)
 
 AGE = [31, 42, 53]
 JOB = ["nurse", "clerk", "nurse"]
 FIT = [True, False, True]
 PAY = [1.5, 2.5, -1.0]
-SCHEMA = Schema(
+SCHEMA = data.Schema(
     records=3,
-    features=(Feature("âge", Number(0, 100)), Feature("job", Category(("clerk", "nurse"))), Feature("fit", Boolean())),
-    target=Target("pay", Number(-10, 10)),
+    features=(
+        data.Feature("âge", data.Number(0, 100)),
+        data.Feature("job", data.Category(("clerk", "nurse"))),
+        data.Feature("fit", data.Boolean()),
+    ),
+    target=data.Target("pay", data.Number(-10, 10)),
     intercept=True,
 )
 COLUMNS = {"âge": AGE, "job": JOB, "fit": FIT, "pay": PAY}
@@ -82,14 +72,14 @@ SOURCES = {
     "polars decimal": lambda _: pl.DataFrame(COLUMNS).with_columns(pl.col("pay").cast(pl.Decimal(8, 2))),
     "arrays": lambda _: {name: np.array(values) for name, values in COLUMNS.items()},
     "object arrays": lambda _: {name: np.array(values, dtype=object) for name, values in COLUMNS.items()},
-    "table": lambda _: from_arrays(COLUMNS),
+    "table": lambda _: data.from_arrays(COLUMNS),
 }
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_gives_the_same_encoding(source, tmp_path):
-    assert column_names(SOURCES[source](tmp_path)) == tuple(COLUMNS)
-    encoded = encode(SCHEMA, read_table(SOURCES[source](tmp_path)), Relation.REPLACE_ONE)
+    assert data.column_names(SOURCES[source](tmp_path)) == tuple(COLUMNS)
+    encoded = data.encode(SCHEMA, data.read_table(SOURCES[source](tmp_path)), Relation.REPLACE_ONE)
     expected = np.array([[1.0, -0.38, 0.0, 1.0, 1.0], [1.0, -0.16, 1.0, 0.0, 0.0], [1.0, 0.06, 0.0, 1.0, 1.0]])
     np.testing.assert_allclose(encoded.features, expected, rtol=0, atol=1e-15)
     np.testing.assert_allclose(encoded.target, [0.15, 0.25, -0.1], rtol=0, atol=1e-15)
@@ -102,11 +92,11 @@ def test_names_are_read_without_a_row():
         def values(self):
             raise AssertionError("a column was read")
 
-    assert column_names(Unread(COLUMNS)) == tuple(COLUMNS)
+    assert data.column_names(Unread(COLUMNS)) == tuple(COLUMNS)
     for frame in (pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pa.table(COLUMNS)):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("sordino.data.raw_columns.valid_text", lambda array: array if not len(array) else 1 / 0)
-            assert column_names(frame) == tuple(COLUMNS)
+            assert data.column_names(frame) == tuple(COLUMNS)
 
 
 def test_importing_the_layer_loads_neither_pandas_nor_pyarrow():
@@ -122,16 +112,16 @@ def test_importing_the_layer_loads_neither_pandas_nor_pyarrow():
 )
 def test_an_unknown_source_is_refused(source):
     with pytest.raises(InputError, match="Expected a table as one of"):
-        read_table(source)
+        data.read_table(source)
 
 
 def test_a_source_registers_once():
     with pytest.raises(InputError, match="already registered"):
-        register_source("a pandas DataFrame", lambda _: False, read_table)
+        data.register_source("a pandas DataFrame", lambda _: False, data.read_table)
 
 
 def test_types_survive():
-    table = read_table(
+    table = data.read_table(
         pa.table(
             {
                 "big": pa.array([2**60 + 1, None], pa.int64()),
@@ -155,18 +145,20 @@ def test_types_survive():
 
 
 def test_an_opaque_column_is_harmless_until_declared():
-    table = read_table(pd.DataFrame({"x": [0.5], "when": pd.to_datetime(["2020-01-01"]), "mixed": [{"a": 1}]}))
-    schema = Schema(1, (Feature("x", Number(0, 1)),), Target("when", Number(0, 1)), True, extra_columns="ignore")
+    table = data.read_table(pd.DataFrame({"x": [0.5], "when": pd.to_datetime(["2020-01-01"]), "mixed": [{"a": 1}]}))
+    schema = data.Schema(
+        1, (data.Feature("x", data.Number(0, 1)),), data.Target("when", data.Number(0, 1)), True, extra_columns="ignore"
+    )
     with pytest.raises(InputError, match=r"column 'when' to hold numbers, got dates"):
-        encode(schema, table, Relation.REPLACE_ONE)
+        data.encode(schema, table, Relation.REPLACE_ONE)
 
 
 def test_lists_and_objects_have_no_type():
     for mixed in (pd.DataFrame({"x": [1, "a", 2.5]}), {"x": [1, "a", {}]}, {"x": np.array([1, "a", {}], dtype=object)}):
-        assert isinstance(read_table(mixed).columns["x"], ObjectColumn)
-    assert isinstance(from_arrays({"x": [1.0, 2.0]}).columns["x"], ObjectColumn)
+        assert isinstance(data.read_table(mixed).columns["x"], data.ObjectColumn)
+    assert isinstance(data.from_arrays({"x": [1.0, 2.0]}).columns["x"], data.ObjectColumn)
     with pytest.raises(InputError, match="complex128 values"):
-        from_arrays({"x": np.array([1j])})
+        data.from_arrays({"x": np.array([1j])})
 
 
 @pytest.mark.parametrize(
@@ -179,20 +171,20 @@ def test_lists_and_objects_have_no_type():
 )
 def test_repeated_names_are_refused(make):
     with pytest.raises(InputError, match="'a' more than once"):
-        read_table(make())
+        data.read_table(make())
 
 
 @pytest.mark.parametrize("columns", [[0, 1], ["a", ""], ["a", "  "], ["a", None]])
 def test_names_must_be_text(columns):
     with pytest.raises(InputError, match="the name of column"):
-        read_table(pd.DataFrame([[1, 2]], columns=pd.Index(columns, dtype=object)))
+        data.read_table(pd.DataFrame([[1, 2]], columns=pd.Index(columns, dtype=object)))
 
 
 def test_a_matrix_needs_its_names():
-    table = from_matrix(np.arange(6.0).reshape(3, 2), ["a", "b"])
+    table = data.from_matrix(np.arange(6.0).reshape(3, 2), ["a", "b"])
     assert (table.rows, table.names) == (3, ("a", "b"))
     with pytest.raises(InputError, match=r"each of the 1 names"):
-        from_matrix(np.zeros((3, 2)), ["a"])
+        data.from_matrix(np.zeros((3, 2)), ["a"])
 
 
 @pytest.mark.parametrize(
@@ -207,11 +199,11 @@ def test_a_matrix_needs_its_names():
 )
 def test_misshapen_arrays_are_refused(columns, message):
     with pytest.raises(InputError, match=message):
-        from_arrays(columns)
+        data.from_arrays(columns)
 
 
 def test_a_table_takes_rows_of_every_type():
-    table = read_table(
+    table = data.read_table(
         pa.table({"n": [1, 2, 3], "t": ["a", "b", None], "f": [True, None, False], "w": [[1], [2], [3]]})
     )
     taken = table.take(np.array([2, 0]))
@@ -223,8 +215,8 @@ def test_a_table_takes_rows_of_every_type():
 def test_some_columns_of_a_parquet_file_can_be_read_alone(tmp_path):
     path = tmp_path / "table.parquet"
     pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, 1.5]}).to_parquet(path)
-    assert set(read_table(path, only=["c", "a", "absent"]).names) == {"a", "c"}
-    assert read_table(path).names == ("a", "b", "c")
+    assert set(data.read_table(path, only=["c", "a", "absent"]).names) == {"a", "c"}
+    assert data.read_table(path).names == ("a", "b", "c")
 
 
 def test_a_frame_that_cannot_be_taken_is_refused_without_its_words():
@@ -232,7 +224,7 @@ def test_a_frame_that_cannot_be_taken_is_refused_without_its_words():
         def __arrow_c_stream__(self, requested_schema=None):
             raise TypeError("HIV-positive")
 
-    for read in (read_table, column_names):
+    for read in (data.read_table, data.column_names):
         with pytest.raises(InputError, match="Arrow cannot take this Broken") as caught:
             read(Broken())
         assert caught.value.__context__ is None

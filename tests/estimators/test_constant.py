@@ -8,18 +8,10 @@ import warnings
 import numpy as np
 import pytest
 
+from sordino import estimators
 from sordino.cli import main
 from sordino.core.validate import InputError
 from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
-from sordino.estimators import (
-    ArrayBounds,
-    BudgetWarning,
-    PrivateBayesianNetworkClassifier,
-    PrivateBayesianNetworkRegressor,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateRobustRegression,
-)
 from sordino.inference.release import parameters_of
 from sordino.ledger.release import read_release, write_release
 from sordino.report.page import report_page
@@ -33,11 +25,11 @@ X = GENERATOR.uniform(-1, 1, (N, 3))
 SCORE = 0.5 * X[:, 0] + 0.2 * GENERATOR.normal(size=N)
 BUDGET = {"epsilon": 0.01, "delta": 1e-6, "relation": "replace-one", "method": "auto-or-constant"}
 MODELS = {
-    "linear": (PrivateLinearRegression, Number(-1, 1), {}),
-    "robust": (PrivateRobustRegression, Number(-1, 1), {}),
-    "logistic": (PrivateLogisticRegression, Boolean(), {}),
-    "network-regressor": (PrivateBayesianNetworkRegressor, Number(-1, 1), {"hidden": (4,)}),
-    "network-classifier": (PrivateBayesianNetworkClassifier, Boolean(), {"hidden": (4,)}),
+    "linear": (estimators.PrivateLinearRegression, Number(-1, 1), {}),
+    "robust": (estimators.PrivateRobustRegression, Number(-1, 1), {}),
+    "logistic": (estimators.PrivateLogisticRegression, Boolean(), {}),
+    "network-regressor": (estimators.PrivateBayesianNetworkRegressor, Number(-1, 1), {"hidden": (4,)}),
+    "network-classifier": (estimators.PrivateBayesianNetworkClassifier, Boolean(), {"hidden": (4,)}),
 }
 
 
@@ -47,7 +39,7 @@ def fitted(name, **more):
     y = SCORE > 0 if isinstance(target, Boolean) else SCORE
     table = {**dict(zip(COLUMNS, X.T, strict=True)), "y": y}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BudgetWarning)
+        warnings.simplefilter("ignore", estimators.BudgetWarning)
         return kind(schema=schema, **{**BUDGET, **given, **more}).fit(table), table
 
 
@@ -70,8 +62,8 @@ def test_no_coefficient_is_stated_that_was_not_estimated(tmp_path, name):
 
 
 def test_of_several_classes_there_is_one_number_each():
-    model = PrivateLogisticRegression(
-        schema=ArrayBounds(-1, 1, classes=("a", "b", "c")), **BUDGET | {"method": "constant"}
+    model = estimators.PrivateLogisticRegression(
+        schema=estimators.ArrayBounds(-1, 1, classes=("a", "b", "c")), **BUDGET | {"method": "constant"}
     )
     model.fit(X, np.array(["a", "b", "c"])[np.digitize(SCORE, [-0.2, 0.2])])
     assert model.posterior_.dim == 3

@@ -10,20 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sordino import estimators
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec
 from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
-from sordino.estimators import (
-    ArrayBounds,
-    PrivateBayesianNetworkClassifier,
-    PrivateBayesianNetworkRegressor,
-    PrivateCoxRegression,
-    PrivateGaussianMixture,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivatePoissonRegression,
-    PrivateRobustRegression,
-)
 from sordino.fitting.tasks import TASKS
 from sordino.mechanisms import SeededRandomness, run
 from sordino.models import Logistic
@@ -33,18 +23,22 @@ RECORDS = 5000
 
 
 def bounds(**more):
-    return ArrayBounds(-1, 1, records=RECORDS, **more)
+    return estimators.ArrayBounds(-1, 1, records=RECORDS, **more)
 
 
 KINDS = {
-    "regression": (PrivateLinearRegression, {}, bounds(target=(-1, 1))),
-    "robust-regression": (PrivateRobustRegression, {}, bounds(target=(-1, 1))),
-    "count-regression": (PrivatePoissonRegression, {}, bounds(target=(0, 9))),
-    "hazard-regression": (PrivateCoxRegression, {"time": 0, "bins": 2}, bounds(target=(0, 1), columns={0: (0, 1)})),
-    "classification": (PrivateLogisticRegression, {}, bounds(classes=(0, 1))),
-    "network-regression": (PrivateBayesianNetworkRegressor, {"hidden": (3,)}, bounds(target=(-1, 1))),
-    "network-classification": (PrivateBayesianNetworkClassifier, {"hidden": (3,)}, bounds(classes=(0, 1))),
-    "mixture": (PrivateGaussianMixture, {"components": 2, "spread": 0.3}, bounds()),
+    "regression": (estimators.PrivateLinearRegression, {}, bounds(target=(-1, 1))),
+    "robust-regression": (estimators.PrivateRobustRegression, {}, bounds(target=(-1, 1))),
+    "count-regression": (estimators.PrivatePoissonRegression, {}, bounds(target=(0, 9))),
+    "hazard-regression": (
+        estimators.PrivateCoxRegression,
+        {"time": 0, "bins": 2},
+        bounds(target=(0, 1), columns={0: (0, 1)}),
+    ),
+    "classification": (estimators.PrivateLogisticRegression, {}, bounds(classes=(0, 1))),
+    "network-regression": (estimators.PrivateBayesianNetworkRegressor, {"hidden": (3,)}, bounds(target=(-1, 1))),
+    "network-classification": (estimators.PrivateBayesianNetworkClassifier, {"hidden": (3,)}, bounds(classes=(0, 1))),
+    "mixture": (estimators.PrivateGaussianMixture, {"components": 2, "spread": 0.3}, bounds()),
 }
 CASES = [(task.word, name) for task in TASKS.values() for name in task.methods]
 
@@ -78,7 +72,7 @@ def test_every_method_answers_for_no_records_what_it_answers_for_one(task, name)
 
 def test_an_empty_array_under_replace_one_is_still_refused():
     with pytest.raises(ValueError, match="0"):
-        PrivateLinearRegression(schema=bounds(target=(-1, 1)), **(BUDGET | {"relation": "replace-one"})).fit(
+        estimators.PrivateLinearRegression(schema=bounds(target=(-1, 1)), **(BUDGET | {"relation": "replace-one"})).fit(
             np.zeros((0, 2)), []
         )
 

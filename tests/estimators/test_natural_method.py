@@ -21,17 +21,7 @@ from sordino.fitting.methods.natural_plan import SETTINGS, columns_read, network
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import TASKS
-from sordino.ledger.release import read_release, write_release
-from sordino.ledger.release.coverage import (
-    LEAST_OF_RAREST,
-    LEAST_OF_SEVERAL,
-    LEAST_OVER_SIZE,
-    PROBABILITIES,
-    RAREST,
-    RAREST_OVER_SIZE,
-    release_coverage,
-    withheld,
-)
+from sordino.ledger.release import coverage, read_release, write_release
 from sordino.mechanisms.posterior.network import Forward, NetworkPosterior, label_residuals
 from sordino.models.families.networks import SkipClassification
 
@@ -217,23 +207,23 @@ def test_noise_that_drowns_everything_ends_in_a_release_all_the_same():
 
 def test_intervals_are_withheld_where_a_class_is_rarer_than_noise_shows_and_for_clipped_scores(network):
     release = network.release_
-    assert withheld(release) is None
-    assert release.settings[RAREST] > LEAST_OF_RAREST
-    assert release.settings[RAREST_OVER_SIZE] > LEAST_OVER_SIZE
+    assert coverage.withheld(release) is None
+    assert release.settings[coverage.RAREST] > coverage.LEAST_OF_RAREST
+    assert release.settings[coverage.RAREST_OVER_SIZE] > coverage.LEAST_OVER_SIZE
     for settings, words in (
-        ({RAREST: 0.9 * LEAST_OF_RAREST}, "rarest class"),
-        ({RAREST_OVER_SIZE: 0.9 * LEAST_OVER_SIZE}, "rarest class"),
+        ({coverage.RAREST: 0.9 * coverage.LEAST_OF_RAREST}, "rarest class"),
+        ({coverage.RAREST_OVER_SIZE: 0.9 * coverage.LEAST_OVER_SIZE}, "rarest class"),
         ({"method": "dp-vi"}, "27 to 53 %"),
     ):
         other = replace(release, settings={**release.settings, **settings})
-        assert words in withheld(other)
-        assert release_coverage(other, PROBABILITIES, 0.9) is None
+        assert words in coverage.withheld(other)
+        assert coverage.release_coverage(other, coverage.PROBABILITIES, 0.9) is None
     # Several classes have a score each, and hold where two do not.
     several = {**release.settings, "labels": [0, 1, 2]}
-    between = replace(release, settings={**several, RAREST: 0.9 * LEAST_OF_RAREST})
-    below = replace(release, settings={**several, RAREST: 0.9 * LEAST_OF_SEVERAL})
-    assert withheld(between) is None
-    assert "rarest class" in withheld(below)
+    between = replace(release, settings={**several, coverage.RAREST: 0.9 * coverage.LEAST_OF_RAREST})
+    below = replace(release, settings={**several, coverage.RAREST: 0.9 * coverage.LEAST_OF_SEVERAL})
+    assert coverage.withheld(between) is None
+    assert "rarest class" in coverage.withheld(below)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -249,11 +239,11 @@ def test_noised_counts_of_classes_say_where_intervals_are_withheld(monkeypatch, 
         y = np.repeat(np.arange(classes), counts)
         model = PrivateBayesianNetworkClassifier(schema=schema, method="natural", hidden=(1,), **BUDGET).fit(X, y)
         assert 3.99 < model.bound_.guarantee.epsilon(BUDGET["delta"]) <= 4.0
-        assert (withheld(model.release_) is None) is told
+        assert (coverage.withheld(model.release_) is None) is told
         if told:
             settings, size = model.release_.settings, len(model.posterior_.means)
-            assert settings[RAREST] == pytest.approx(195 * 0.9, rel=0.2)
-            assert settings[RAREST_OVER_SIZE] == pytest.approx(195 * outputs / size, rel=0.2)
+            assert settings[coverage.RAREST] == pytest.approx(195 * 0.9, rel=0.2)
+            assert settings[coverage.RAREST_OVER_SIZE] == pytest.approx(195 * outputs / size, rel=0.2)
 
 
 def test_the_first_point_has_the_shares_that_were_counted():

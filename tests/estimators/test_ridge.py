@@ -14,14 +14,7 @@ from sordino.fitting.methods.base import choose
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import AUTO, TASKS
 from sordino.ledger.release.coverage import WITHHELD
-from sordino.mechanisms.regression.ridge import (
-    LENGTHS,
-    Geometry,
-    public_middle,
-    read_geometry,
-    typical_length,
-    with_sketch,
-)
+from sordino.mechanisms.regression import ridge
 
 WORD = "ridge"
 LEVELS = (2, 5, 6, 7, 8, 14, 16, 40)
@@ -117,7 +110,7 @@ def test_numbers_of_many_columns_are_learned_too(shared):
 def test_the_centre_and_kinds_of_columns_make_rows_of_length_about_one():
     schema, train, _ = survey(4000, 3)
     X = encode_features(schema, read_table(train))
-    geometry = read_geometry(schema, (X - public_middle(schema))[:, 1:].mean(axis=0), 1e-6)
+    geometry = ridge.read_geometry(schema, (X - ridge.public_middle(schema))[:, 1:].mean(axis=0), 1e-6)
     assert np.allclose(geometry.centre, np.append(0.0, X[:, 1:].mean(axis=0)), atol=0.01)
     rows = geometry.rows(X)
     assert np.mean(np.sum(rows**2, axis=1)) == pytest.approx(1.0, abs=0.2)
@@ -131,7 +124,7 @@ def test_the_centre_and_kinds_of_columns_make_rows_of_length_about_one():
 def test_noise_moves_the_centre_no_further_than_the_shares_allow():
     schema, *_ = survey(800, 0)
     size = len(schema.feature_names) - 1
-    geometry = read_geometry(schema, np.random.default_rng(0).normal(0, 5.0, size), 5.0)
+    geometry = ridge.read_geometry(schema, np.random.default_rng(0).normal(0, 5.0, size), 5.0)
     assert np.all(np.linalg.eigvalsh(geometry.products) >= -1e-12)
     first = slice(1, 1 + LEVELS[0])
     assert geometry.centre[first].sum() == pytest.approx(1.0)
@@ -141,15 +134,15 @@ def test_noise_moves_the_centre_no_further_than_the_shares_allow():
 def test_a_sketch_adds_what_is_seen_and_nothing_where_it_is_noise():
     generator = np.random.default_rng(0)
     size = 100
-    plain = Geometry(np.zeros(size), np.ones(size), np.eye(size) / size, 1.0)
+    plain = ridge.Geometry(np.zeros(size), np.ones(size), np.eye(size) / size, 1.0)
     basis = np.linalg.qr(generator.standard_normal((size, 8)))[0]
     noise = 0.01
     noised = plain.products @ basis + noise * generator.standard_normal((size, 8))
-    assert np.array_equal(with_sketch(plain, noised, noise).products, plain.products)
+    assert np.array_equal(ridge.with_sketch(plain, noised, noise).products, plain.products)
     shared = np.ones(size) / np.sqrt(size)
     products = plain.products + 0.6 * np.outer(shared, shared)
     along = np.linalg.qr(products @ basis)[0]
-    found = with_sketch(plain, products @ along + 1e-3 * generator.standard_normal((size, 8)), 1e-3).products
+    found = ridge.with_sketch(plain, products @ along + 1e-3 * generator.standard_normal((size, 8)), 1e-3).products
     assert shared @ found @ shared == pytest.approx(0.61, rel=0.1)
     assert np.linalg.norm(found - products, 2) < 0.1
 
@@ -186,11 +179,11 @@ def test_lengths_of_rows_are_read_from_their_noised_counts(middle):
     """With noise of 20 records in a thousand the middle length is off by less than a fifth; with far more, it is 1."""
     generator = np.random.default_rng(3)
     lengths = middle * np.exp(0.3 * generator.standard_normal(1000))
-    counts = np.bincount(np.searchsorted(LENGTHS, lengths), minlength=len(LENGTHS) + 1)
+    counts = np.bincount(np.searchsorted(ridge.LENGTHS, lengths), minlength=len(ridge.LENGTHS) + 1)
     noised = counts + 20.0 * generator.standard_normal(len(counts))
-    assert typical_length(noised, 1000, 20.0) == pytest.approx(middle, rel=0.2)
+    assert ridge.typical_length(noised, 1000, 20.0) == pytest.approx(middle, rel=0.2)
     hidden = counts + 1e5 * generator.standard_normal(len(counts))
-    assert typical_length(hidden, 1000, 1e5) == pytest.approx(1.0, rel=0.5)
+    assert ridge.typical_length(hidden, 1000, 1e5) == pytest.approx(1.0, rel=0.5)
 
 
 def test_columns_that_use_a_tenth_of_their_bounds_are_learned_as_well_as_others():

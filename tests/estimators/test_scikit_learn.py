@@ -16,20 +16,9 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from sordino import estimators
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, Schema, Target
-from sordino.estimators import (
-    ArrayBounds,
-    BudgetWarning,
-    NonPrivateWarning,
-    PrivateBayesianNetworkClassifier,
-    PrivateBayesianNetworkRegressor,
-    PrivateGaussianMixture,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateRobustRegression,
-    public_pipeline,
-)
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
 from sordino.report.page import report_page
@@ -61,15 +50,15 @@ WEIGHTS = dict.fromkeys(
 BUDGET = {"epsilon": 50.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 # Checks use a handful of rows, too few to learn from: a constant is asked for where nothing else can be learned.
 OR_CONSTANT = BUDGET | {"method": "auto-or-constant"}
-NUMBERS = ArrayBounds(-10, 10, target=(-100, 100), missing="refuse")
-LABELS = ArrayBounds(-10, 10, classes="public", missing="refuse")
+NUMBERS = estimators.ArrayBounds(-10, 10, target=(-100, 100), missing="refuse")
+LABELS = estimators.ArrayBounds(-10, 10, classes="public", missing="refuse")
 
 
 def holds(estimator, failures=EXPECTED_FAILURES):
     with warnings.catch_warnings():
         # Checks use a handful of rows, so that the budget warning is right, and skip what needs other packages.
-        warnings.simplefilter("ignore", BudgetWarning)
-        warnings.simplefilter("ignore", NonPrivateWarning)
+        warnings.simplefilter("ignore", estimators.BudgetWarning)
+        warnings.simplefilter("ignore", estimators.NonPrivateWarning)
         answers = check_estimator(estimator, expected_failed_checks={**failures, **WEIGHTS}, on_skip=None)
     assert sum(answer["status"] == "passed" for answer in answers) >= 40
     assert {answer["check_name"] for answer in answers if answer["status"] == "xfail"} - set(WEIGHTS) == set(failures)
@@ -78,24 +67,24 @@ def holds(estimator, failures=EXPECTED_FAILURES):
 
 def test_linear_regression_holds():
     """Whatever method learns, the checks see one class; with methods that plan a fit, see the slow test below."""
-    holds(PrivateLinearRegression(schema=NUMBERS, method="constant", **BUDGET))
+    holds(estimators.PrivateLinearRegression(schema=NUMBERS, method="constant", **BUDGET))
 
 
 def test_where_no_cell_can_stop_a_fit_all_but_two_checks_hold():
-    bounds = ArrayBounds(-10, 10, target=(-100, 100))
-    holds(PrivateLinearRegression(schema=bounds, method="constant", **BUDGET), WITHOUT_REFUSALS)
+    bounds = estimators.ArrayBounds(-10, 10, target=(-100, 100))
+    holds(estimators.PrivateLinearRegression(schema=bounds, method="constant", **BUDGET), WITHOUT_REFUSALS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
-        PrivateLinearRegression(schema=NUMBERS, **OR_CONSTANT),
-        PrivateLogisticRegression(schema=LABELS, **OR_CONSTANT),
-        PrivateRobustRegression(schema=NUMBERS, **OR_CONSTANT),
-        PrivateGaussianMixture(schema=ArrayBounds(-10, 10, missing="refuse"), **BUDGET),
-        PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(2,), method="constant", **BUDGET),
-        PrivateBayesianNetworkClassifier(schema=LABELS, hidden=(2,), method="constant", **BUDGET),
+        estimators.PrivateLinearRegression(schema=NUMBERS, **OR_CONSTANT),
+        estimators.PrivateLogisticRegression(schema=LABELS, **OR_CONSTANT),
+        estimators.PrivateRobustRegression(schema=NUMBERS, **OR_CONSTANT),
+        estimators.PrivateGaussianMixture(schema=estimators.ArrayBounds(-10, 10, missing="refuse"), **BUDGET),
+        estimators.PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(2,), method="constant", **BUDGET),
+        estimators.PrivateBayesianNetworkClassifier(schema=LABELS, hidden=(2,), method="constant", **BUDGET),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -109,12 +98,14 @@ Y = X @ [0.5, -0.25]
 
 
 def model(**more):
-    return PrivateLinearRegression(schema=ArrayBounds(-1, 1, target=(-1, 1)), **PIPELINE_BUDGET, **more)
+    return estimators.PrivateLinearRegression(
+        schema=estimators.ArrayBounds(-1, 1, target=(-1, 1)), **PIPELINE_BUDGET, **more
+    )
 
 
 def label_model():
-    return PrivateLogisticRegression(
-        schema=ArrayBounds(-1, 1, classes=(False, True)), method="constant", **PIPELINE_BUDGET
+    return estimators.PrivateLogisticRegression(
+        schema=estimators.ArrayBounds(-1, 1, classes=(False, True)), method="constant", **PIPELINE_BUDGET
     )
 
 
@@ -145,15 +136,15 @@ LEARNING = {
 @pytest.mark.parametrize("step", PUBLIC.values(), ids=PUBLIC)
 def test_public_preprocessing_passes(step):
     rows = pd.DataFrame(X)
-    assert public_pipeline(step, model()).fit(rows, Y).predict(rows[:3]).shape == (3,)
+    assert estimators.public_pipeline(step, model()).fit(rows, Y).predict(rows[:3]).shape == (3,)
 
 
 @pytest.mark.parametrize("step", LEARNING.values(), ids=LEARNING)
 def test_preprocessing_that_learns_is_refused_where_the_pipeline_is_built(step):
     with pytest.raises(InputError, match="which learns from private rows"):
-        public_pipeline(step, model())
+        estimators.public_pipeline(step, model())
     with pytest.raises(InputError, match="which learns from private rows"):
-        public_pipeline(make_pipeline(Normalizer(), step), model())
+        estimators.public_pipeline(make_pipeline(Normalizer(), step), model())
 
 
 WRAPPED = {
@@ -162,21 +153,21 @@ WRAPPED = {
     "a search": GridSearchCV(model(), {"epsilon": [1.0, 2.0]}),
     "several": BaggingRegressor(model()),
     "not private": LinearRegression(),
-    "a class": PrivateLinearRegression,
+    "a class": estimators.PrivateLinearRegression,
 }
 
 
 @pytest.mark.parametrize("last", WRAPPED.values(), ids=WRAPPED)
 def test_what_is_wrapped_around_the_private_estimator_is_refused(last):
     with pytest.raises(InputError, match="must end in a private estimator"):
-        public_pipeline(last)
+        estimators.public_pipeline(last)
     with pytest.raises(InputError, match="must end in a private estimator"):
-        public_pipeline(Normalizer(), last)
+        estimators.public_pipeline(Normalizer(), last)
 
 
 def test_steps_that_were_changed_after_building_are_refused_before_the_debit(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 5.0, 1e-5)
-    made = public_pipeline(Normalizer(), model(ledger=ledger))
+    made = estimators.public_pipeline(Normalizer(), model(ledger=ledger))
     with pytest.raises(InputError, match="StandardScaler, which learns"):
         made.set_params(normalizer=StandardScaler()).fit(X, Y)
     assert ledger.balance().releases == 0
@@ -185,7 +176,7 @@ def test_steps_that_were_changed_after_building_are_refused_before_the_debit(tmp
 def test_columns_may_not_be_chosen_by_looking_at_rows():
     chosen = ColumnTransformer([("wide", Normalizer(), lambda rows: list(np.flatnonzero(rows.std(axis=0) > 0.5)))])
     with pytest.raises(InputError, match="could choose them by looking at private rows"):
-        public_pipeline(chosen, model())
+        estimators.public_pipeline(chosen, model())
 
 
 def fitted(kind):
@@ -199,7 +190,7 @@ def fitted(kind):
     if kind == "calibration":
         fits = CalibratedClassifierCV(label_model(), cv=2).fit(X, Y > 0).calibrated_classifiers_
         return fits[0].estimator
-    return public_pipeline(Normalizer(), model()).fit(X, Y)[-1]
+    return estimators.public_pipeline(Normalizer(), model()).fit(X, Y)[-1]
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "pipeline in a pipeline", "scaled target", "calibration", "public"])
@@ -222,7 +213,7 @@ COLUMNS = {"a": X[:, 0], "b": X[:, 1], "y": Y}
 
 def test_only_named_columns_through_a_schema_omit_that_line(tmp_path):
     pd.DataFrame(COLUMNS).to_csv(tmp_path / "rows.csv", index=False)
-    by_schema = PrivateLinearRegression(schema=SCHEMA, **PIPELINE_BUDGET)
+    by_schema = estimators.PrivateLinearRegression(schema=SCHEMA, **PIPELINE_BUDGET)
     for rows in (pd.DataFrame(COLUMNS), COLUMNS, str(tmp_path / "rows.csv")):
         release = by_schema.fit(rows).release_
         assert release.preprocessing == "by the schema"

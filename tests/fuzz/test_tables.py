@@ -18,31 +18,23 @@ import pytest
 from hypothesis import strategies as st
 from pyarrow import ipc
 
+from sordino import data
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import (
-    Boolean,
-    Category,
-    Feature,
-    Number,
-    Schema,
-    Table,
-    Target,
-    check,
-    column_names,
-    encode,
-    read_table,
-)
 from sordino.data.sources.registry import parts_of
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import TROUBLE, changed_bytes, text
 from tests.fuzz.watch import read_or_refused
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = Schema(
+SCHEMA = data.Schema(
     records=3,
-    features=(Feature("age", Number(0, 120)), Feature("ward", Category(("a", "b"))), Feature("smoker", Boolean())),
-    target=Target("score", Number(0, 1)),
+    features=(
+        data.Feature("age", data.Number(0, 120)),
+        data.Feature("ward", data.Category(("a", "b"))),
+        data.Feature("smoker", data.Boolean()),
+    ),
+    target=data.Target("score", data.Number(0, 1)),
     intercept=True,
 )
 VALID = "age,ward,smoker,score\n41,a,true,0.5\n29,b,false,0.25\n77,a,true,1\n"
@@ -50,10 +42,10 @@ VALID = "age,ward,smoker,score\n41,a,true,0.5\n29,b,false,0.25\n77,a,true,1\n"
 
 def look_at(path: Path) -> None:
     """Everything a command line does with a table."""
-    column_names(path)
-    table: Table = read_table(path)
-    check(SCHEMA, table)
-    read_or_refused(lambda: encode(SCHEMA, table, Relation.ADD_REMOVE), path.parent)
+    data.column_names(path)
+    table: data.Table = data.read_table(path)
+    data.check(SCHEMA, table)
+    read_or_refused(lambda: data.encode(SCHEMA, table, Relation.ADD_REMOVE), path.parent)
     for part in parts_of(path):
         for piece in part.tables(part.names()):
             assert piece.rows >= 0
@@ -168,7 +160,7 @@ def test_damaged_arrow_files(tmp_path, examples, kind):
     assert said > 0
 
 
-@pytest.mark.parametrize("read", [read_table, lambda path: list(parts_of(path)[0].tables(("x",)))])
+@pytest.mark.parametrize("read", [data.read_table, lambda path: list(parts_of(path)[0].tables(("x",)))])
 def test_arrow_files_are_checked_in_full_before_a_cell_is_read(tmp_path, read):
     """Ends of words that go back and places beyond the words are damage; bytes that are no UTF-8 are a word."""
     back = pa.Array.from_buffers(

@@ -3,23 +3,10 @@
 import numpy as np
 import pytest
 
+from sordino import data
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
-from sordino.data import (
-    Boolean,
-    Category,
-    Date,
-    DeclaredUnit,
-    Feature,
-    Number,
-    Ordered,
-    Schema,
-    Target,
-    declared_lines,
-    from_arrays,
-    read_table,
-)
 from sordino.explore.look_plan import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.parse_questions import parsed
@@ -27,11 +14,11 @@ from sordino.mechanisms.statistics.questions import EXPONENT, Correlation, Rows
 from sordino.noise.randomness import Law
 
 FEATURES = (
-    Feature("age", Number(0, 100)),
-    Feature("bmi", Number(10, 60, missing="indicator")),
-    Feature("ward", Category(("a", "b", "c"))),
-    Feature("stage", Ordered(("I", "II", "III"))),
-    Feature("day", Date("2020-01-01", "2021-12-31")),
+    data.Feature("age", data.Number(0, 100)),
+    data.Feature("bmi", data.Number(10, 60, missing="indicator")),
+    data.Feature("ward", data.Category(("a", "b", "c"))),
+    data.Feature("stage", data.Ordered(("I", "II", "III"))),
+    data.Feature("day", data.Date("2020-01-01", "2021-12-31")),
 )
 NAMES = ("age", "bmi", "ward", "stage", "day", "smoker", "who")
 QUESTIONS = (
@@ -61,13 +48,13 @@ CELLS = {
 
 
 def schema(units=False, records=40):
-    return Schema(
+    return data.Schema(
         records=records,
         features=FEATURES,
-        target=Target("smoker", Boolean()),
+        target=data.Target("smoker", data.Boolean()),
         intercept=True,
         extra_columns="ignore",
-        unit=DeclaredUnit(column="who", most_records=3) if units else None,
+        unit=data.DeclaredUnit(column="who", most_records=3) if units else None,
     )
 
 
@@ -87,8 +74,8 @@ def joined(*parts):
 
 
 def rows_of(declared, columns):
-    table = from_arrays({name: np.array(cells, dtype=object) for name, cells in columns.items()})
-    return Rows.of(read_table(table), declared)
+    table = data.from_arrays({name: np.array(cells, dtype=object) for name, cells in columns.items()})
+    return Rows.of(data.read_table(table), declared)
 
 
 def distance(question, first, second):
@@ -183,10 +170,10 @@ def test_replay_moves_no_call_beyond_the_plan_of_the_spec(relation, units):
 
 def test_noise_is_what_the_plan_says():
     """Deviations of recorded calls over the scales of the plan are standard normal; false alarms: 1 in 10^6."""
-    declared = declared_lines("records = 200\nage: 0..100\nward: a|b")
+    declared = data.declared_lines("records = 200\nage: 0..100\nward: a|b")
     found = parsed(["histogram: age [bins=500]", "mean: age", "table: age, ward [bins=200]"], declared, ("age", "ward"))
     plan = LookPlan.of(found, declared, 1.0, 1e-5, Relation.REPLACE_ONE)
-    table = from_arrays({"age": np.linspace(0, 100, 200), "ward": np.array(["a", "b"] * 100)})
+    table = data.from_arrays({"age": np.linspace(0, 100, 200), "ward": np.array(["a", "b"] * 100)})
     sums = sums_in_memory(Rows.of(table, declared))
     run = lambda sources: {"n": len(plan.answered(sums, Sources(None, sources), 0.95))}  # noqa: E731
     deviations = np.concatenate([Recorder().record(run, seed).deviations() for seed in range(6)])

@@ -17,6 +17,7 @@ from sordino.core.spec import Spec, Unit
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.chain.kernel import SomeRows, StepBatch
 from sordino.mechanisms.rounds import Public, RoundRows, rows_total
+from sordino.mechanisms.variational import evidence_bound
 from sordino.mechanisms.variational.custom_gradients import (
     OCTAVES,
     CentredGradients,
@@ -28,13 +29,6 @@ from sordino.mechanisms.variational.custom_gradients import (
     Path,
     PrivateTable,
     WhitenedGradients,
-)
-from sordino.mechanisms.variational.evidence_bound import (
-    FactorisedGaussian,
-    GuidedGradients,
-    PointMass,
-    VariationalInputs,
-    VariationalOptions,
 )
 from sordino.mechanisms.variational.natural import Sizes, first_place, informations, natural_spec, part_of
 from sordino.models.contributions import Plain, RowSizes
@@ -157,14 +151,14 @@ def test_clipping_moves_no_sum_of_gradients_less_simulated_ones_where_the_model_
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("family", [FactorisedGaussian(), PointMass()])
+@pytest.mark.parametrize("family", [evidence_bound.FactorisedGaussian(), evidence_bound.PointMass()])
 def test_guided_gradients_are_clipped_as_the_naive_ones_in_the_space_of_the_guide(family):
     rows, standard = pack(LAYOUT, data()), jnp.asarray(GENERATOR.normal(size=3))
-    asked = GuidedGradients(MODEL, VariationalOptions(family))
+    asked = evidence_bound.GuidedGradients(MODEL, evidence_bound.VariationalOptions(family))
     with in_doubles():
         state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
         state = state._replace(phi=jnp.asarray(np.asarray(state.phi) + 0.3 * np.cos(np.arange(state.phi.size))))
-        found = summed(asked, state, VariationalInputs(jnp.ones(()), standard, jnp.ones(())), rows)
+        found = summed(asked, state, evidence_bound.VariationalInputs(jnp.ones(()), standard, jnp.ones(())), rows)
         theta = np.asarray(jax.jit(family.theta)(state.phi, standard))
         jacobian = np.asarray(jax.jit(jax.jacobian(lambda phi: family.theta(phi, standard)))(state.phi))
     lifted = naive_gradients(theta, rows) @ jacobian / 1.5
@@ -173,11 +167,11 @@ def test_guided_gradients_are_clipped_as_the_naive_ones_in_the_space_of_the_guid
 
 
 def test_a_lifted_sum_and_its_two_parts_have_the_same_bits_in_any_order_of_the_rows():
-    rows, family = pack(LAYOUT, data(rows=2000)), FactorisedGaussian()
-    asked = GuidedGradients(MODEL, VariationalOptions(family))
+    rows, family = pack(LAYOUT, data(rows=2000)), evidence_bound.FactorisedGaussian()
+    asked = evidence_bound.GuidedGradients(MODEL, evidence_bound.VariationalOptions(family))
     with in_doubles():
         state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
-        given = VariationalInputs(jnp.ones(()), jnp.asarray([0.3, -1.1, 0.7]), jnp.ones(()))
+        given = evidence_bound.VariationalInputs(jnp.ones(()), jnp.asarray([0.3, -1.1, 0.7]), jnp.ones(()))
         first = parts_of(asked, state, given, rows)
         for seed in range(4):
             other = parts_of(asked, state, given, np.random.default_rng(seed).permutation(rows))

@@ -11,16 +11,8 @@ from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.validate import instance_of
-from sordino.mechanisms import run
+from sordino.mechanisms import messages, run
 from sordino.mechanisms.chain.release import parameters
-from sordino.mechanisms.messages import (
-    CentredCoordinates,
-    NaturalCoordinates,
-    Prior,
-    Refinement,
-    Repair,
-    run_message_passing,
-)
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.variational.evidence_bound import PointMass, VariationalOptions, run_variational
 from sordino.models.families.classification import Logistic, Softmax
@@ -126,8 +118,10 @@ def _em(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dic
 
 def _of_messages(site: Any, coordinates: Any) -> Callable[..., dict[str, Any]]:
     def start(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dict[str, Any]:
-        refinement = Refinement(coordinates, Repair(1e-6), start_scale=1.0)
-        release = run_message_passing(spec, site, X, y, randomness, prior=Prior(20.0), refinement=refinement)
+        refinement = messages.Refinement(coordinates, messages.Repair(1e-6), start_scale=1.0)
+        release = messages.run_message_passing(
+            spec, site, X, y, randomness, prior=messages.Prior(20.0), refinement=refinement
+        )
         return {"natural": np.asarray(release.natural), "iterates": np.asarray(release.iterates)}
 
     return start
@@ -191,13 +185,13 @@ ENGINES = {
         Engine(
             "messages-full-natural",
             _rounds("message-passing", "full", damping=3.0),
-            _of_messages(GaussianSite(noise_precision=3.0), NaturalCoordinates()),
+            _of_messages(GaussianSite(noise_precision=3.0), messages.NaturalCoordinates()),
             reached=_SQUARES,
         ),
         Engine(
             "messages-without-replacement-centred-network",
             _rounds("message-passing", "without-replacement", damping=3.0),
-            _of_messages(NetworkSite(2, 4.0), CentredCoordinates(0.1)),
+            _of_messages(NetworkSite(2, 4.0), messages.CentredCoordinates(0.1)),
         ),
         Engine(
             "natural-gradients", _rounds("variational", "full", step_size=0.2, view="posterior-parameters"), _natural
