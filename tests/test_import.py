@@ -86,8 +86,7 @@ def top_level_imports(folder: Path) -> set[str]:
     """The packages that files of a folder import where they are loaded, type checking apart."""
     packages: set[str] = set()
     for file in folder.rglob("*.py"):
-        tree = ast.parse(file.read_text("utf-8"))
-        for node in tree.body:
+        for node in ast.parse(file.read_text("utf-8")).body:
             if isinstance(node, ast.Import):
                 packages |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:

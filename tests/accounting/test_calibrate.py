@@ -26,8 +26,7 @@ def test_the_answer_meets_the_target_and_one_percent_less_noise_does_not(name, t
     found = calibrate(example(name), target, DELTA, "noise")
     assert found.explanation.epsilon <= target
     assert explain(found.spec, DELTA).epsilon <= target
-    less = KNOBS["noise"].turned(found.spec, found.value * 0.99)
-    assert explain(less, DELTA).epsilon > target
+    assert explain(KNOBS["noise"].turned(found.spec, found.value * 0.99), DELTA).epsilon > target
 
 
 @pytest.mark.parametrize(
@@ -74,8 +73,7 @@ def test_a_knob_that_is_not_there_or_does_not_reach_the_target_is_refused(name, 
 
 
 def _heavy(delta):
-    model = GaussianLinear(weight_decay=0.2)
-    problem = model.problem(5000, Domain(3, 1.0, 1.0, 2.0))
+    problem = GaussianLinear(weight_decay=0.2).problem(5000, Domain(3, 1.0, 1.0, 2.0))
     run = {"step_size": 0.3, "steps": 50, "batch": Batch("full"), "relation": "replace-one", "view": "last-iterate"}
     return heavy_tailed_sgd(problem, alpha=1.5, sigma=0.01, delta=delta, **run)
 
@@ -99,17 +97,14 @@ def test_epsilon_zero_asks_for_a_total_variation():
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 @pytest.mark.parametrize("start", [1e-6, 1e-3, 10.0])
 def test_the_least_noise_for_a_delta_is_found_from_either_side(name, delta, start):
-    spec = example(name, {"algorithm.noise.scale": start})
-    found = calibrate(spec, 1.0, delta, "noise")
+    found = calibrate(example(name, {"algorithm.noise.scale": start}), 1.0, delta, "noise")
     assert found.explanation.epsilon == 0.0
     assert found.explanation.bounds[0][0].guarantee.delta(0.0) <= delta
-    less = KNOBS["noise"].turned(found.spec, found.value * 0.999)
-    assert explain(less, delta).epsilon == math.inf
+    assert explain(KNOBS["noise"].turned(found.spec, found.value * 0.999), delta).epsilon == math.inf
 
 
 def test_a_step_next_to_a_smooth_bound_ends_on_the_private_side():
     """Gaussian noise at a large delta: the Gaussian bound falls to epsilon 0 within the search."""
-    spec = example("full-last-iterate")
-    found = calibrate(spec, 0.05, 0.3, "noise")
+    found = calibrate(example("full-last-iterate"), 0.05, 0.3, "noise")
     assert found.explanation.epsilon <= 0.05
     assert explain(KNOBS["noise"].turned(found.spec, found.value * 0.99), 0.3).epsilon > 0.05

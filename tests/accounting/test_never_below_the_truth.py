@@ -260,8 +260,7 @@ def test_mixtures_of_rates_near_0_and_1() -> None:
         room = mp.mpf(10) ** -15 * (abs(truth) + (abs(mp.log(q)) + 80 if exponent > 30 else 0))
         assert abs(loss - truth) <= room, (rate, exponent)
         # The inverse is as good as a loss that is off by a few units of rounding.
-        found = mp.mpf(float(exponent_of(rate, np.array([loss]))[0]))
-        back = mp.log1p(q * mp.expm1(found))
+        back = mp.log1p(q * mp.expm1(mp.mpf(float(exponent_of(rate, np.array([loss]))[0]))))
         assert abs(back - loss) <= mp.mpf(2e-15) * (1 + abs(loss) + abs(mp.log(q))), (rate, exponent)
 
 

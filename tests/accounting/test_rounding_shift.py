@@ -97,8 +97,7 @@ def test_an_average_moves_as_far_as_coupled_chains_that_round_apart(scheme):
 def test_an_average_on_random_batches_counts_roundings_in_every_value():
     """Twelve coins of rate 1/4, all 4,096 outcomes: the mean of Gaussian deltas, each move longer by the roundings."""
     share, steps, c, s, tau, scale = 0.02, 6, 0.8, 0.4 / 5, 0.05, 0.3
-    given = averaged(share, "without-replacement", steps=steps)
-    found = guarantee("average.random-batches", given)
+    found = guarantee("average.random-batches", averaged(share, "without-replacement", steps=steps))
     weights = [sum(c ** (t - k) for t in range(k, steps)) / steps for k in range(steps)]
     rounding = sum(2 * share * tau * weight for weight in weights)
     for epsilon in (0.05, 0.3):

@@ -158,8 +158,7 @@ def test_a_sum_divided_by_the_size_of_its_batch_is_a_violation(monkeypatch):
 @pytest.mark.parametrize("seed", range(20))
 def test_draws_with_replacement_tell_a_record_that_moves_sums_twice_as_far(seed):
     """A false alarm once in 10,000 for each seed; 320 batches of 8 of 64 records, four records looked at."""
-    rng = np.random.default_rng(seed)
-    times = rng.binomial(8, 1 / 64, (4, 320)) / 8
+    times = np.random.default_rng(seed).binomial(8, 1 / 64, (4, 320)) / 8
     assert not _many_times(list(times), 8, 64, 1e-4)
     assert "does not hold" in _many_times(list(2 * times), 8, 64, 1e-2)[0]
 

@@ -33,8 +33,7 @@ def spec(relation: str = "replace-one", **instance: Any) -> Spec:
     ],
 )
 def test_every_pair_satisfies_the_relation(relation, neighbour):
-    found = audit_instance(spec(relation, neighbour=neighbour))
-    pairs = list(found.pairs())
+    pairs = list(audit_instance(spec(relation, neighbour=neighbour)).pairs())
     assert pairs
     assert all(are_neighbours(pair.first, pair.second, pair.relation) for pair in pairs)
     assert all(20 in {len(pair.first), len(pair.second)} for pair in pairs)

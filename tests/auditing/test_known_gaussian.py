@@ -192,8 +192,7 @@ def test_a_run_that_is_not_as_described_is_found_out(change, wrong, monkeypatch)
     ],
 )
 def test_where_its_conditions_do_not_hold_it_is_not_used(name, change, words):
-    spec = read_spec(SPECS / f"{name}.json").with_values(change)
-    assert words in why_not_linear(spec)
+    assert words in why_not_linear(read_spec(SPECS / f"{name}.json").with_values(change))
 
 
 def test_canaries_obey_the_drift_that_is_certified():

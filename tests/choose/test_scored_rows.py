@@ -110,8 +110,7 @@ def test_scores_are_those_of_the_posteriors_mean():
     mean, deviation = means(linear, found.X)
     assert np.allclose(mean, linear.regression(found.X).mean, atol=1e-3)
     assert deviation[0] == pytest.approx(50 * 0.3)
-    poisson = Predictor(release("poisson"))
-    mean, deviation = means(poisson, found.X)
+    mean, deviation = means(Predictor(release("poisson")), found.X)
     assert np.allclose(deviation**2, mean + 0.2 * mean**2)
 
 

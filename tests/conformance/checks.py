@@ -128,8 +128,7 @@ def its_bounds_survive_json_exactly(theorem: Theorem, most: int | None = None) -
 @check
 def it_is_deterministic(theorem: Theorem, most: int | None = None) -> None:
     for name, bound in bounds(theorem, most).items():
-        again = evaluate(theorem, Spec.from_json(EXAMPLES[name].to_json()))
-        assert again == bound
+        assert evaluate(theorem, Spec.from_json(EXAMPLES[name].to_json())) == bound
 
 
 @check

@@ -288,6 +288,5 @@ def test_a_record_without_a_readable_weight_has_the_mean():
     """It stopped the fit after the debit."""
     columns = records()
     cells = [*columns["w"][:-3], None, "much", b"1"]
-    declared = schema()
-    found = encode(declared, from_arrays(columns | {"w": cells}), Relation.ADD_REMOVE)
+    found = encode(schema(), from_arrays(columns | {"w": cells}), Relation.ADD_REMOVE)
     assert found.weights[-3:].tolist() == [0.25] * 3

@@ -38,8 +38,7 @@ def table() -> set[tuple[str, ...]]:
 
 @pytest.mark.parametrize("name", build().PAGES)
 def test_a_committed_page_is_up_to_date(name: str) -> None:
-    committed = (FOLDER / name).read_text(encoding="utf-8")
-    assert committed == build().PAGES[name]() + "\n", "run make docs"
+    assert (FOLDER / name).read_text(encoding="utf-8") == build().PAGES[name]() + "\n", "run make docs"
 
 
 def test_the_table_has_the_scope_of_every_theorem() -> None:

@@ -115,7 +115,6 @@ def test_the_page_says_what_a_group_of_records_gives_away(tmp_path):
 
 def test_releases_about_different_units_are_not_added_up(tmp_path):
     both = [written(tmp_path, "a", gaussians()), written(tmp_path, "b", sums_of_units())]
-    page = report_page([open_subject(folder) for folder in both])
-    assert "together, if of one dataset" not in page
+    assert "together, if of one dataset" not in report_page([open_subject(folder) for folder in both])
     alike = [written(tmp_path, "c", gaussians()), both[0]]
     assert "together, if of one dataset" in report_page([open_subject(folder) for folder in alike])

@@ -91,8 +91,7 @@ def test_a_folder_answers_as_the_fit_did(tmp_path):
     model = fitted()
     rows = table(20, 5)
     again = Predictor(read_release(write_release(tmp_path / "release", model.release_)))
-    encoded = again.encode(rows)
-    np.testing.assert_array_equal(again.regression(encoded).mean, model.predict(rows))
+    np.testing.assert_array_equal(again.regression(again.encode(rows)).mean, model.predict(rows))
     np.testing.assert_array_equal(again.posterior.parts, model.posterior_.parts)
     assert again.posterior.plan["mu"] == model.posterior_.plan["mu"]
     assert floating_point_line(again.release.bound).evidence is Evidence.PROVED

@@ -30,8 +30,7 @@ ASKED = {"epsilon": 4.0, "delta": 1e-6, "random_state": 1}
 
 
 def table(count=ROWS):
-    rng = np.random.default_rng(0)
-    a, b = rng.uniform(-1, 1, (2, ROWS))
+    a, b = np.random.default_rng(0).uniform(-1, 1, (2, ROWS))
     return {"a": a[:count], "b": b[:count], "y": (0.5 * a + 0.1 * b)[:count]}
 
 

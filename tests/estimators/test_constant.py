@@ -51,10 +51,8 @@ def test_no_coefficient_is_stated_that_was_not_estimated(tmp_path, name):
     assert model.posterior_.dim == 1
     assert {values.size for values in model.release_.arrays.values()} == {1}
     folder = write_release(tmp_path / "release", model.release_)
-    again = read_release(folder)
-    assert [line.name for line in parameters_of(again).lines] == ["constant"]
-    page = report_page([open_subject(folder)])
-    released = page.split('id="r1-released"')[1].split("</section>")[0]
+    assert [line.name for line in parameters_of(read_release(folder)).lines] == ["constant"]
+    released = report_page([open_subject(folder)]).split('id="r1-released"')[1].split("</section>")[0]
     figures_and_table = released.split("What was declared before any row was read")[0]
     assert not any(column in figures_and_table for column in COLUMNS)
     assert "constant" in figures_and_table
@@ -79,8 +77,7 @@ def test_it_is_said_first_by_release_page_and_estimator(tmp_path, name):
     assert pickle.loads(pickle.dumps(model)).cautions_ == model.cautions_
     folder = write_release(tmp_path / "release", model.release_)
     assert json.loads((folder / "release.json").read_text())["cautions"] == list(model.cautions_)
-    page = report_page([open_subject(folder)])
-    article = page.split("<article")[1]
+    article = report_page([open_subject(folder)]).split("<article")[1]
     assert SAID in article.split("Certificate</h3>")[0]
     assert "is too small for 200 records" in article.split("Certificate</h3>")[0]
 

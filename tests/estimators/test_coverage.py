@@ -74,8 +74,7 @@ def test_fresh_tables_hold_as_often_as_is_printed(area, of, records, monkeypatch
     Rates of one fit have a standard deviation of at most 0.25, so the mean of 20 is off by 0.15 in one run of 100.
     """
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
-    module = importlib.import_module("interval_coverage")
-    cells = dict(module.AREAS[area]())
+    cells = dict(importlib.import_module("interval_coverage").AREAS[area]())
     found = [cells[UNIFORM.format(records)](number) for number in range(1000, 1020)]
     rates = [rate for _, _, answers in found for quantity, level, rate in answers if (quantity, level) == (of, 0.95)]
     printed = measured(found[0][0], found[0][1], of, 0.95)

@@ -23,8 +23,7 @@ def test_both_kinds_of_model_give_a_release_that_answers_and_writes_itself(tmp_p
     X = np.random.default_rng(0).uniform(-1, 1, (600, 2))
     bounds = sordino.ArrayBounds(-1, 1, target=(-1, 1))
     named = sordino.fit("linear", (X, X[:, 0]), schema=bounds, **BUDGET)
-    custom = run_cases.custom("loss", "replace-one")
-    for place, release in enumerate((named, custom)):
+    for place, release in enumerate((named, run_cases.custom("loss", "replace-one"))):
         assert isinstance(release, sordino.Release)
         assert release.summary().lines
         folder = release.write(tmp_path / str(place))

@@ -229,8 +229,7 @@ def test_intervals_are_withheld_where_a_class_is_rarer_than_noise_shows_and_for_
 @pytest.mark.parametrize("classes", [2, 3])
 def test_noised_counts_of_classes_say_where_intervals_are_withheld(monkeypatch, classes):
     """Of 2,000 records at epsilon 4 noise hides 5, and 195 are more than five for each parameter of a score."""
-    g = np.random.default_rng(8)
-    X = g.uniform(-1, 1, (2000, 2))
+    X = np.random.default_rng(8).uniform(-1, 1, (2000, 2))
     schema, outputs = ArrayBounds(-1, 1, classes=tuple(range(classes))), 1 if classes == 2 else 3
     short = replace(SETTINGS[NETWORK.word], rounds=2)
     monkeypatch.setattr(METHODS["natural"], "settings", SETTINGS | {NETWORK.word: short})
@@ -278,8 +277,7 @@ def test_noise_in_whitening_widens_intervals_of_classes(monkeypatch):
 
 
 def test_an_audit_of_the_code_that_made_a_release_finds_nothing_and_reaches_the_plan():
-    g = np.random.default_rng(6)
-    a, b = g.uniform(-1, 1, (2, 100))
+    a, b = np.random.default_rng(6).uniform(-1, 1, (2, 100))
     kinds = (Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0)))
     schema = Schema(records=100, features=kinds, target=Target("y", Number(-1, 1)), intercept=True)
     model = PrivateBayesianNetworkRegressor(schema=schema, method="natural", hidden=(1,), **BUDGET)

@@ -107,8 +107,7 @@ def test_effects_are_differences_in_natural_units(family):
 def test_margins_read_products_of_a_formula_and_dates_in_the_tables_own_words():
     days = "day: 2020-01-01..2020-12-31"
     schema = declared_lines(f"records = 9\nage: 0..110\nward: a|b\n{days}\nill: yes/no [target]")
-    product = with_formula(schema, "ill ~ ward + age:ward + day")
-    kinds = raw_kinds(product)
+    kinds = raw_kinds(with_formula(schema, "ill ~ ward + age:ward + day"))
     assert set(kinds) == {"age", "ward", "day"}
     assert {name: representative(kind) for name, kind in kinds.items()} == {
         "age": 55.0,

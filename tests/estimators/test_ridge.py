@@ -100,8 +100,7 @@ def test_numbers_of_many_columns_are_learned_too(shared):
     plan = choose(asked, AUTO)
     assert plan.method.name == WORD
     outcome = plan.method.run(plan, EncodedRows(rows[0], y[: len(rows[0])]), Sources(1))
-    new = y[len(rows[0]) :]
-    missed = np.mean((new - held[0] @ outcome.posterior.means) ** 2)
+    missed = np.mean((y[len(rows[0]) :] - held[0] @ outcome.posterior.means) ** 2)
     assert missed < 0.01 + 0.5 * 0.15**2
     # The variance of what is left is what shrunk scores do not explain: too large rather than too small.
     assert 0.2 < missed * outcome.model.noise_precision < 1.3

@@ -76,8 +76,7 @@ def test_replay_moves_no_weighted_sum_beyond_its_plan(family, relation, units):
         def ran(sources):
 
             own = encoded_rows(declaration, relation, cells, None)
-            found = plan.method.run(plan, own, Sources(None, sources))
-            return {"draws": found.posterior.draws}
+            return {"draws": plan.method.run(plan, own, Sources(None, sources)).posterior.draws}
 
         return ran
 

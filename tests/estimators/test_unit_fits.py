@@ -173,8 +173,7 @@ def test_what_is_said_of_a_release_names_the_unit(tmp_path, capsys):
     assert answer["unit"] == {"column": "patient", "most_records": ROWS}
     assert "one unit differs in all" in answer["lower_bound"]["evidence"]
     assert main(["audit", str(folder), "--seconds", "0.1"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "Unit: all records with one value of 'patient'" in printed
+    assert "Unit: all records with one value of 'patient'" in " ".join(capsys.readouterr().out.split())
     part = read_release(folder).spec.runs()[0]
     assert "a unit that moves every round" in audit(part, "exact", AuditOptions(delta=1e-6)).evidence
 

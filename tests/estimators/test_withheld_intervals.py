@@ -88,8 +88,7 @@ def far(multiple: float, **more) -> PrivateLogisticRegression:
 
 
 def test_effects_far_beyond_the_prior_have_a_caution_and_the_range_of_far_effects():
-    model = far(6.0)
-    shown = " ".join(str(model.summary()).split())
+    shown = " ".join(str(far(6.0).summary()).split())
     assert FAR_EFFECTS in shown
     low = math.floor(100 * FAR_COVERED[0.95][0])
     assert f"95 % nominal; measured {low} to" in shown

@@ -49,8 +49,7 @@ def test_a_fit_with_hardly_any_budget_is_released_or_free(name, budget, ledger):
         model.set_params(epsilon=budget[0], delta=budget[1], ledger=book, random_state=1)
         model.fit(cases._table(task, "records"))
 
-    found = spent(fit, ledger)
-    assert not (found and name in SOME and budget != (1e-9, 1e-6))
+    assert not (spent(fit, ledger) and name in SOME and budget != (1e-9, 1e-6))
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)

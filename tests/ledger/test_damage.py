@@ -230,8 +230,7 @@ def test_nothing_that_lies_beside_a_ledger_changes_it(spent, path, ending, plant
     before, content = spent.balance(), path.read_bytes()
     rich = Ledger.open(path.with_name("rich"), "clinic", "replace-one", 1000.0, 1e-5)
     contents = {"older ledger": content[:-2000], "empty ledger": rich.path.read_bytes(), "noise": b"\x37\x7f" * 99}
-    beside = Path(f"{path}{ending}")
-    beside.write_bytes(contents.get(planted, b""))
+    Path(f"{path}{ending}").write_bytes(contents.get(planted, b""))
     assert spent.balance() == before
     assert path.read_bytes() == content
     quick = Ledger(path, timeout=0.05)

@@ -222,8 +222,7 @@ def test_verify_notices_a_theorem_that_no_longer_applies(ledger, gaussian_releas
 
 
 def test_an_export_is_json_and_holds_neither_key_nor_fingerprint(ledger, gaussian_release):
-    entry = ledger.debit(*gaussian_release(0.1))
-    ledger.check_content(entry, {"age": np.arange(3.0)})
+    ledger.check_content(ledger.debit(*gaussian_release(0.1)), {"age": np.arange(3.0)})
     text = json.dumps(ledger.export(), allow_nan=False)
     found = json.loads(text)
     assert found["entries"][0]["spec"]["relation"] == "replace-one"

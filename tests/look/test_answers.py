@@ -45,8 +45,7 @@ def table(records=400):
 def covered(relation, epsilon, repeats, level=0.9):
     declared = declared_lines(LINES)
     rows, truth = table()
-    found = parsed(list(truth), declared, NAMES)
-    plan = LookPlan.of(found, declared, epsilon, 1e-5, relation)
+    plan = LookPlan.of(parsed(list(truth), declared, NAMES), declared, epsilon, 1e-5, relation)
     rows = Rows.of(rows, declared)
     hits = {text: np.zeros(len(values)) for text, values in truth.items()}
     for seed in range(repeats):

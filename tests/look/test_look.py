@@ -57,8 +57,7 @@ def test_a_look_is_one_charge_and_a_release_that_can_be_shown_reported_and_verif
     assert main(["report", str(out), "--out", str(page), "--ledger", str(ledger), "--json"]) == 0
     written = json.loads(capsys.readouterr().out)
     assert written["private"] is None  # made with a seed
-    text = Path(written["non_private"]).read_text(encoding="utf-8")
-    assert "table: ward, smoker" in text
+    assert "table: ward, smoker" in Path(written["non_private"]).read_text(encoding="utf-8")
     assert main(["ledger", "verify", str(ledger)]) == 0
     assert main(["show", str(out), "--wald", "age"]) == 2
 

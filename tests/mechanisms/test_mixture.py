@@ -62,8 +62,7 @@ def test_the_noise_left_in_the_sums_is_the_one_that_is_stated():
 def test_a_private_mixture_is_closer_than_the_prior(rows):
     """Epsilon 5 on 1,000 records; the distance of the prior's means, all zero, is that of the true means."""
     spec = described(len(rows), 10, clip=2.5, noise_multiplier=2.6)
-    found = explain(spec, 1e-5)
-    assert found.epsilon < 6
+    assert explain(spec, 1e-5).epsilon < 6
     options = EmOptions(start_scale=1.5)
     errors = []
     for seed in range(5):

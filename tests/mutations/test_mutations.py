@@ -63,8 +63,7 @@ def test_the_tables_are_as_large_as_they_say():
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
     """A copy of the package to be changed, and a folder for what JAX compiles."""
-    folder = tmp_path_factory.mktemp("mutations")
-    copy = folder / "src" / "sordino"
+    copy = tmp_path_factory.mktemp("mutations") / "src" / "sordino"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     assert compileall.compile_dir(copy, quiet=2)
     return copy

@@ -249,8 +249,7 @@ def test_sums_are_the_same_in_any_order_block_and_batch(name):
         cuts = np.split(order, [37, 38, 85, 800])
         added = [Fraction(0)] * len(every)
         for cut in cuts:
-            found = sums.batch(table, cut, 777)
-            added = [a + b for a, b in zip(added, found, strict=True)]
+            added = [a + b for a, b in zip(added, sums.batch(table, cut, 777), strict=True)]
         for other in (sums.together(X, y), added):
             assert max(abs(float(value)) for value in difference(other, every)) <= 2.0**-35 * CLIP
 

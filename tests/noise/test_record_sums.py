@@ -75,8 +75,7 @@ def test_an_encoded_row_depends_on_that_row_alone(number):
     X = generator.uniform(-1.0, 1.0, (number, 19))
     whole = encode_features(schema, from_matrix(X, names))
     for place in {0, number // 2, number - 1}:
-        alone = encode_features(schema, from_matrix(X[[place]], names))
-        assert np.array_equal(alone[0], whole[place])
+        assert np.array_equal(encode_features(schema, from_matrix(X[[place]], names))[0], whole[place])
     assert np.linalg.norm(whole, axis=1).max() <= 2.0
 
 
@@ -125,8 +124,7 @@ def test_more_rows_or_columns_than_exact_sums_hold_are_refused():
 def test_the_largest_sums_do_not_overflow():
     """A full block of the largest factors is 2^53, and as many blocks as are allowed stay below 2^63."""
     block = np.full((record_sums.ROWS_PER_BLOCK, 1), 2.0**record_sums.DIGITS)
-    found = record_sums.products(block, block)
-    assert int(found[0, 0]) == 2**53
+    assert int(record_sums.products(block, block)[0, 0]) == 2**53
     assert record_sums.MOST_ROWS * 2 ** (2 * record_sums.DIGITS) < 2**63
 
 

@@ -115,8 +115,7 @@ def test_the_weakest_of_several_lines_counts_and_one_stays():
 
 def test_the_bits_of_a_released_chain_end_at_the_grid():
     """A thousandth of the noise of the last step; a float has many bits below that."""
-    generator = np.random.default_rng(0)
-    X = generator.uniform(-1, 1, (40, 2))
+    X = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     spec = own_spec(**{"algorithm.rounding": 1e-6})
     release = fit_chain(spec, Logistic(weight_decay=0.5), X, np.sign(X[:, 0]), epsilon=1.0, random_state=0)
     point = release.arrays["draws"]

@@ -25,8 +25,7 @@ def said(capsys) -> str:
 
 
 def test_fit_spells_out_the_folder_it_made(tmp_path, capsys):
-    generator = np.random.default_rng(0)
-    table = generator.uniform(-1, 1, (300, 2))
+    table = np.random.default_rng(0).uniform(-1, 1, (300, 2))
     (tmp_path / "rows.csv").write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in table))
     schema = Schema(
         records=300, features=(Feature("x", Number(-1.0, 1.0)),), target=Target("y", Number(-1.0, 1.0)), intercept=True

@@ -91,8 +91,7 @@ def test_a_module_ends_in_a_report_with_quality_and_both_bounds(tmp_path, monkey
     )
     assert release.audit is not None
     assert release.audit.epsilon <= release.epsilon
-    folder = release.write("release")
-    (folder / "audit.json").write_text(json.dumps(release.audit.answer(release.bound)))
+    (release.write("release") / "audit.json").write_text(json.dumps(release.audit.answer(release.bound)))
     assert main(["report", "release", "--out", "report.html"]) == 0
     page = (tmp_path / "report.NON-PRIVATE.html").read_text("utf-8")
     for words in ("accuracy", "expected calibration error", "epsilon at least", f"{release.epsilon:.2f}"[:4]):

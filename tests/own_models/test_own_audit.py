@@ -34,8 +34,7 @@ def loss(params, x, y):
 
 
 def fitted(relation="replace-one", **given):
-    generator = np.random.default_rng(3)
-    x = generator.normal(size=(200, 2))
+    x = np.random.default_rng(3).normal(size=(200, 2))
     data = {"x": x, "y": x @ [1.0, -1.0]}
     options = {"rounds": 3, "clip": 1.0, **given.pop("options", {})}
     if relation == "add-remove":
@@ -78,8 +77,7 @@ def test_gradients_that_are_not_clipped_are_found(monkeypatch):
         return right(parts, present, 2.0 * bound, weights=weights)
 
     monkeypatch.setattr(guided_gradients, "clipped_total", longer)
-    found = replay_custom_release(release, confidence=0.999, seed=1)
-    assert found.verdict.kind is VerdictKind.VIOLATED
+    assert replay_custom_release(release, confidence=0.999, seed=1).verdict.kind is VerdictKind.VIOLATED
 
 
 def test_the_command_line_takes_the_model_from_a_module(folder, monkeypatch):

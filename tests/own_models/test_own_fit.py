@@ -113,8 +113,7 @@ def test_the_ledger_is_debited_before_a_row_is_read_and_refuses_the_second_time(
 
 @pytest.mark.slow
 def test_a_loss_on_a_pytree_with_an_optax_optimiser():
-    generator = np.random.default_rng(0)
-    x = generator.uniform(-1, 1, (4000, 2))
+    x = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
     network = eqx.nn.MLP(2, "scalar", 4, 1, key=jax.random.key(0))
 
     def loss(network, x, y):

@@ -104,8 +104,7 @@ def test_records_take_part_as_the_scheme_says(kind, scheme, recorder):
     scheme once in 10^6.
     """
     spec, start = small_run(kind, scheme, _FEW, _BATCH, _STEPS)
-    generator = np.random.default_rng(31)
-    X, y = generator.uniform(0.5, 1, (_FEW, WIDTH)), np.ones(_FEW)
+    X, y = np.random.default_rng(31).uniform(0.5, 1, (_FEW, WIDTH)), np.ones(_FEW)
     first = recorder.record(lambda fresh: start(spec, X, y, fresh()), 6)
     taken = np.zeros((_FEW, _STEPS), bool)
     for record in range(_FEW):

@@ -207,8 +207,7 @@ def test_plans_follow_the_spec():
     assert planned_calls(chain)[0] == Planned(Law.GAUSSIAN, pytest.approx(kappa))
     several = planned_calls(chain.with_values({"algorithm.chains": 4}))
     assert several[0].bound == pytest.approx(2 * kappa)
-    averaged = planned_calls(read_spec(EXAMPLES / "average-laplace.json"))
-    assert averaged[-1] == Planned(Law.LAPLACE, None)
+    assert planned_calls(read_spec(EXAMPLES / "average-laplace.json"))[-1] == Planned(Law.LAPLACE, None)
 
 
 # Where streams of noise are opened, and how each meets a statistic.

@@ -86,8 +86,7 @@ def coefficients(family: str = "logistic", **changes: Any) -> StoredRelease:
     half, middle = (50.0, 50.0) if family in ("linear", "robust") else (1.0, 0.0)
     deviations = np.array([0.1, 0.15, 0.2, 0.06, 0.6])
     parts = np.array([np.diag(share * deviations**2) for share in SHARES])
-    generator = np.random.default_rng(5)
-    half_of_draws = generator.standard_normal((1000, 5))
+    half_of_draws = np.random.default_rng(5).standard_normal((1000, 5))
     draws = np.array(MEANS) + np.concatenate([half_of_draws, -half_of_draws]) * deviations
     posterior = CoefficientPosterior(
         family,

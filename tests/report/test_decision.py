@@ -31,8 +31,7 @@ def book(tmp_path) -> Ledger:
 
 def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book, tmp_path):
     release, entry = charged(book, last_iterate())
-    folder = written(tmp_path, "one", release)
-    subject = open_subject(folder, ledger=book)
+    subject = open_subject(written(tmp_path, "one", release), ledger=book)
     found = facts(subject)
     assert found["protects"].startswith("one record | replace-one")
     assert "at most 1.009" in found["epsilon"]

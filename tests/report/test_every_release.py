@@ -70,8 +70,7 @@ def test_a_model_of_the_callers_is_called_a_custom_model(folders):
     """The stored kind and query have an older word, which no reader sees."""
     subject = open_subject(folders / "custom loss")
     assert subject.release.kind.startswith("own-model/")
-    page = report_page([subject], non_private=True)
-    read = page.split("Description of the run (SPEC.json)")[0]
+    read = report_page([subject], non_private=True).split("Description of the run (SPEC.json)")[0]
     assert "gradients of the objective of a custom model" in read
     assert "Release of kind custom-model/" in read
     assert "own model" not in read
@@ -99,8 +98,7 @@ def test_a_fit_that_was_read_predicts(folders, name):
     rows = {key: values[:5] for key, values in _table(task, "records").items() if key != "y"}
     ((target, drawn),) = release.predict(rows, draws=7).items()
     assert (target, drawn.shape) == (("component", (5, 2)) if task == "mixture" else ("y", (7, 5)))
-    again = release.predict(rows, draws=7)[target]
-    np.testing.assert_array_equal(drawn, again)
+    np.testing.assert_array_equal(drawn, release.predict(rows, draws=7)[target])
 
 
 @EVERY

@@ -47,8 +47,7 @@ def bounds(instance: Instance, among: Iterable[Theorem] | None = None) -> list[B
 
 def compare(instance: Instance, among: Iterable[Theorem] | None = None) -> list[Comparison]:
     """Delta at several epsilons (0 is the total variation), epsilon at several deltas, Rényi at several orders."""
-    found = bounds(instance, among)
-    return [comparison for bound in found for comparison in _of(bound, instance)]
+    return [comparison for bound in bounds(instance, among) for comparison in _of(bound, instance)]
 
 
 def violations(instance: Instance, among: Iterable[Theorem] | None = None) -> list[Comparison]:

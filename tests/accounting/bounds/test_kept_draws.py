@@ -85,8 +85,7 @@ def test_sums_over_passes_are_above_the_enumerated_law(parts: PassParts, contrac
 
 
 def test_sums_of_weighted_uses_are_above_the_enumerated_law() -> None:
-    rng = np.random.default_rng(3)
-    weights = rng.uniform(0.1, 1.0, 10)
+    weights = np.random.default_rng(3).uniform(0.1, 1.0, 10)
     used = (np.arange(1024)[:, None] >> np.arange(10)) & 1
     chances = 0.3 ** used.sum(axis=1) * 0.7 ** (10 - used.sum(axis=1))
     law = weighted_uses_law(weights, 0.3)

@@ -78,8 +78,7 @@ def test_a_fleet_that_does_not_do_what_the_spec_says_is_caught(mutation, monkeyp
 
 def test_models_of_a_fleet_are_distributed_as_those_of_the_chain() -> None:
     """Means and deviations of 400 models by the fleet and by the kernel, within five of their standard errors."""
-    spec = described(0.08)
-    _distributed_alike(spec, MODEL, 400)
+    _distributed_alike(described(0.08), MODEL, 400)
 
 
 def _distributed_alike(spec, model, count) -> None:

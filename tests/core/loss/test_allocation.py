@@ -173,7 +173,6 @@ def test_one_draw_with_replacement_is_one_without() -> None:
 def test_components_of_very_different_widths_mix() -> None:
     """A step that moves by many noises: its reverse is narrow beyond floating point, a rare swap is not."""
     own, other = PoissonRemovePair(0.3, 30.0), PoissonRemovePair(0.3, 60.0)
-    mixed = MixturePair((0.9, 0.1), (((own, 1),), ((other, 1),)))
-    low, high = bracket(mixed, 0.2)
+    low, high = bracket(MixturePair((0.9, 0.1), (((own, 1),), ((other, 1),))), 0.2)
     assert low <= 0.3 <= high * (1 + 1e-9)
     assert high <= 0.302

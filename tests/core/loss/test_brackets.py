@@ -144,8 +144,7 @@ def test_one_use_of_a_listed_law_is_no_end_of_several():
 
 def test_a_law_far_from_zero_stays_on_the_grid():
     """A sure loss near 200: the grid is long from 0, short from where the law is."""
-    pair = ExplicitPair((199.0, 199.0 + 1e-6), (0.5, 0.5), 0.0)
-    bracket = epsilon_bracket(((pair, 2),), 1e-5, WIDTH)
+    bracket = epsilon_bracket(((ExplicitPair((199.0, 199.0 + 1e-6), (0.5, 0.5), 0.0), 2),), 1e-5, WIDTH)
     assert 398.0 - 2e-5 <= bracket.high <= 398.001
     assert bracket.low <= 398.0 + 2e-6
     strong = epsilon_bracket(((normal.GaussianPair(20.0), 1),), 1e-5, WIDTH)

@@ -158,8 +158,7 @@ def test_what_is_told_of_bounded_influence_is_what_random_designs_showed(monkeyp
             level, one["low"], one["high"], one["cells"], one["tables"],
         )  # fmt: skip
     # A cell that holds less often is told at once.
-    other = written_down.ranges([*rows, rows[0] | {"rate": 0.4}])
-    assert other != list(found.values())
+    assert written_down.ranges([*rows, rows[0] | {"rate": 0.4}]) != list(found.values())
 
 
 def test_predictions_carry_it_in_a_column(tmp_path, capsys):

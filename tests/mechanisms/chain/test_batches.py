@@ -55,8 +55,7 @@ def test_shuffle_once_keeps_one_uniform_order_for_each_chain():
 
 
 def test_reshuffled_passes_are_independent_uniform_orders():
-    passes = drawn(stream(Scheme.RESHUFFLED, 3, 1, 3000), 6)
-    columns = list(zip(*passes, strict=True))
+    columns = list(zip(*drawn(stream(Scheme.RESHUFFLED, 3, 1, 3000), 6), strict=True))
     orders = [tuple(batch[0] for batch in column) for column in columns]
     pairs = [first + second for first in permutations(range(3)) for second in permutations(range(3))]
     assert uniform_over(pairs, orders)

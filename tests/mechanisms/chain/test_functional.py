@@ -251,8 +251,7 @@ def test_the_sums_of_a_step_are_exact():
 @pytest.mark.every(2)
 @pytest.mark.parametrize("scheme", sorted(set(Scheme) - {Scheme.FULL}))
 def test_the_schemes_draw_what_they_are_called(scheme):
-    spec = described(scheme)
-    chain = sordino.chain(spec, Logistic())
+    chain = sordino.chain(described(scheme), Logistic())
     data = chain.data(*rows())
 
     def drawn(key):
@@ -305,8 +304,7 @@ def test_the_schemes_draw_what_they_are_called(scheme):
 
 
 def test_a_partial_last_batch_keeps_the_divisor():
-    spec = described(batch={"scheme": "cyclic", "size": 16})
-    chain = sordino.chain(spec, Logistic())
+    chain = sordino.chain(described(batch={"scheme": "cyclic", "size": 16}), Logistic())
     draw, data = chain.batches(jax.random.key(0)), chain.data(*rows())
     assert [int(draw(data, k).count) for k in range(4)] == [16, 16, 8, 16]
 

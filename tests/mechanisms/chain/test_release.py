@@ -99,8 +99,7 @@ def test_the_averaged_function_has_to_fit_the_spec(quadratic):
 
 
 def test_ready_functions_are_lipschitz_as_certified():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 100, 4))
+    a, b = np.random.default_rng(0).normal(size=(2, 100, 4))
     for function in (parameters(4), coordinate(2, 4)):
         moved = np.array(
             [function.function(jnp.asarray(x)) - function.function(jnp.asarray(y)) for x, y in zip(a, b, strict=True)]

@@ -211,8 +211,7 @@ def test_records_that_are_not_finite_contribute_nothing_and_touch_no_other():
 
 
 def test_where_places_are_not_alike_a_run_is_not_called_exact(monkeypatch):
-    sums = sums_of("dense")
-    assert sums.places_alike(CASES["dense"][1], np.random.default_rng(0))
+    assert sums_of("dense").places_alike(CASES["dense"][1], np.random.default_rng(0))
     first = WholeSums._in_floating_point
 
     def uneven(self, *given):
@@ -220,8 +219,7 @@ def test_where_places_are_not_alike_a_run_is_not_called_exact(monkeypatch):
         return pieces, weights.at[3].multiply(1.0 + 2.0**-23)
 
     monkeypatch.setattr(WholeSums, "_in_floating_point", uneven)
-    examples = drawn_examples("convolution", 40)
-    found = trained(examples, np.arange(40))
+    found = trained(drawn_examples("convolution", 40), np.arange(40))
     assert not found.exact
     assert found.floating_point.evidence is Evidence.ASSUMED
 

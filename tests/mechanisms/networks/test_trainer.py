@@ -190,8 +190,7 @@ def test_a_secure_run_that_was_stopped_goes_on_with_its_own_key(tmp_path):
         found.append(run(checkpoint=Checkpoint(path, 0.0)))
     np.testing.assert_array_equal(*found)
     assert len(np.unique(found[0])) == found[0].size
-    other = run()
-    assert not np.isin(other, found[0]).any()
+    assert not np.isin(run(), found[0]).any()
 
 
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path):

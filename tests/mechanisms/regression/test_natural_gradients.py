@@ -55,8 +55,7 @@ def test_one_round_moves_by_noise_of_the_stated_size(relation, clips):
 
 
 def test_without_noise_it_fits_what_a_line_cannot():
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(800, 2))
+    X = np.random.default_rng(2).normal(size=(800, 2))
     y = np.tanh(2.0 * X[:, 0]) * 0.8 - np.tanh(X[:, 1])
     rule = NaturalRule(momentum=0.5, damping=0.01)
     found = run_natural_gradients(

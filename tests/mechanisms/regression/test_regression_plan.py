@@ -51,8 +51,7 @@ def test_widths_fall_with_records_and_budget(family):
 
 def test_only_what_was_planned_is_answered():
     """A statistic with another bound than the certified one stops the run before it is asked."""
-    made = planned("linear", 500, Relation.REPLACE_ONE, 2.0)
-    first = made.mechanisms[0]
+    first = planned("linear", 500, Relation.REPLACE_ONE, 2.0).mechanisms[0]
     with pytest.raises(AssertionError, match="planned target-sizes"):
         _check(TargetSizes("target-sizes", 2.0, 1.0), first)
     _check(TargetSizes("target-sizes", 1.0, 1.0), first)

@@ -92,8 +92,7 @@ def test_no_call_of_cox_moves_beyond_its_plan(relation):
     """Also for rows that no person can have: an event in every bin, more time than there is, scores of any size."""
     g = np.random.default_rng(6)
     edges = np.arange(9.0)
-    declared = with_bins(Declaration((-1.0,) * 2, (1.0,) * 2), edges)
-    made = plan("cox", declared, 40, relation, 20.0, 1e-6)
+    made = plan("cox", with_bins(Declaration((-1.0,) * 2, (1.0,) * 2), edges), 40, relation, 20.0, 1e-6)
     X = g.uniform(-1, 1, (40, 2))
     others = person_bins(X, g.exponential(3.0, 40), g.random(40) < 0.8, edges)
 

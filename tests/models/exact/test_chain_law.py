@@ -151,8 +151,7 @@ def test_moments_agree_with_simulated_chains(chain_spec, batch, generator):
     """Two moments of 40,000 chains for five schemes at 5 standard errors: false alarm below 6e-6."""
     x, y = np.array([1.0, 0.4, -0.6]), np.array([1.0, -1.0, 2.0])
     data = ridge(x[:, None], y)
-    spec = chain_spec(n=3, dim=1, steps=4, batch=batch)
-    mean, covariance = chain_moments(spec, data)
+    mean, covariance = chain_moments(chain_spec(n=3, dim=1, steps=4, batch=batch), data)
     sequences = list(every_sequence(batch, 4))
     chosen = generator.choice(len(sequences), size=40_000, p=[weight for _, weight in sequences])
     theta = np.zeros(len(chosen))

@@ -198,8 +198,7 @@ def test_a_coarser_request_gives_a_wider_bracket_that_still_contains_the_finer_o
 
 
 def test_a_narrow_spike_is_not_missed():
-    spike = mixture([1 - 1e-4, 1e-4], [0.0, 3.3], [1.0, 1e-10])
-    found = hockey_stick(spike, law(0, 1), 0.0)
+    found = hockey_stick(mixture([1 - 1e-4, 1e-4], [0.0, 3.3], [1.0, 1e-10]), law(0, 1), 0.0)
     assert found.low == pytest.approx(1e-4, rel=1e-3)
 
 

@@ -212,5 +212,4 @@ def _proposed(rng: np.random.Generator) -> Instance:
     truth = CellTruth(*(np.array([chance, 1 - chance]) for chance in null))
     ranges = {"x_low": 0.5, "x_high": 2.0, "alpha": 1.0, "beta": 1.0, "gamma1": 0.45, "rho1": 1.1, "rho2": 0.2}
     algorithm = {"kind": "propose-test-sample", "epsilon": epsilon, "delta": delta, **ranges, "sampler": "exact"}
-    spec = described(algorithm, view="one-sample")
-    return Instance(spec, (Neighbours("in range or not", truth),))
+    return Instance(described(algorithm, view="one-sample"), (Neighbours("in range or not", truth),))
