@@ -7,13 +7,13 @@ import pytest
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.training_canaries import train_and_audit
-from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import trainer as steps
 from sordino.mechanisms.networks.correlated_noise import NoiseCorrelation
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.noise.kernel_noise import NetworkNoise
+from tests.mechanisms.specs import training_spec
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 Y = X @ np.array([1.0, -1.0, 0.5], np.float32)
@@ -25,22 +25,8 @@ def loss(params, example):
 
 
 def described(relation="add-remove", **sampling):
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noised-sums",
-                "query": "clipped gradients of a test",
-                "records": len(X) + CANARIES,
-                "rounds": 9,
-                "sampling": sampling or {"scheme": "full"},
-                "contribution": 0.5,
-                "noise_multiplier": 2.0,
-            },
-            "relation": relation,
-            "view": "all-iterates",
-            "delta": 1e-5,
-        }
-    )
+    run = {"rounds": 9, "sampling": sampling or {"scheme": "full"}, "noise_multiplier": 2.0}
+    return training_spec(len(X) + CANARIES, 0.5, relation=relation, **run)
 
 
 def audited(spec, source=SeededRandomness):

@@ -17,11 +17,11 @@ import sordino
 from sordino.auditing.instance import audit_instance, on_table
 from sordino.cli.predict import RowsAsText, _table, texts_in_parts
 from sordino.core.results import as_csv
-from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import read_table, write_schema
 from sordino.fitting.predictor import Predictor
 from sordino.ledger import Ledger
+from tests.auditing.chains import chain
 from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, with_cells
 from tests.data.odd_cells import schema as odd_schema
 from tests.data.test_one_cell import Others
@@ -149,25 +149,12 @@ class Memory:
         write_schema(schema(), place / "schema.json")
         self.fit, self.look = fitted(files, schema()), looked(files)
         self.predictor = Predictor(self.fit)
-        self.spec = Spec.from_dict(
-            {
-                "algorithm": {
-                    "kind": "noisy-gradient",
-                    "steps": 10,
-                    "step_size": 0.1,
-                    "noise": {"kind": "gaussian", "scale": 0.1},
-                    "batch": {"scheme": "full"},
-                },
-                "problem": {"n": ROWS, "dim": 3, "gradient_sensitivity": 2.0},
-                "relation": "replace-one",
-                "view": "last-iterate",
-                "instance": {
-                    "model": {"name": "ridge"},
-                    "dataset": {"kind": "file", "path": str(files), "schema": str(place / "schema.json")},
-                    "neighbour": {"kind": "zero", "position": 4},
-                },
-            }
-        )
+        instance = {
+            "model": {"name": "ridge"},
+            "dataset": {"kind": "file", "path": str(files), "schema": str(place / "schema.json")},
+            "neighbour": {"kind": "zero", "position": 4},
+        }
+        self.spec = chain(step_size=0.1, instance=instance, n=ROWS, dim=3, gradient_sensitivity=2.0)
         self.predictions = self.predict(files, "memory")
         self.audit = sordino.audit(self.spec, delta=1e-5)
         assert self.audit.epsilon > 0.0

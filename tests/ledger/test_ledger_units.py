@@ -11,11 +11,12 @@ from sordino.accounting.evaluate import tightest
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.guarantee import PureDP
-from sordino.core.spec import Spec, Unit
+from sordino.core.spec import Unit
 from sordino.core.validate import InputError
 from sordino.data import UNSCALED, DeclaredUnit, Feature, Number, Schema, Target, encode, from_arrays
 from sordino.ledger import Budget, EntryVerdict, Ledger, LedgerUnit
 from sordino.ledger.budget import charged, charged_as
+from tests.accounting.described import noised_sums
 
 RELATIONS = ("replace-one", "add-remove")
 PATIENTS = {"column": "patient", "most_records": 3}
@@ -23,22 +24,8 @@ PATIENTS = {"column": "patient", "most_records": 3}
 
 def sums(mu, relation, unit="record"):
     """One noised sum with this privacy parameter, about records or about units, and its bound."""
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noised-sums",
-                "query": "a sum",
-                "records": 100,
-                "rounds": 1,
-                "sampling": {"scheme": "full"},
-                "contribution": 1.0,
-                "noise_multiplier": (2.0 if relation == "replace-one" else 1.0) / mu,
-                "unit": unit,
-            },
-            "relation": relation,
-            "view": "all-iterates",
-        }
-    )
+    noise = (2.0 if relation == "replace-one" else 1.0) / mu
+    spec = noised_sums(100, 1, noise, {"scheme": "full"}, relation=relation, unit=unit)
     return tightest(spec, 1e-6), spec
 
 

@@ -20,6 +20,7 @@ from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear, GaussianMixture
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite
 from sordino.noise.randomness import Randomness
+from tests.auditing.chains import chain
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
 
@@ -77,21 +78,12 @@ def _rounds(kind: str, sampling: str, steps: int = 6, **algorithm: Any) -> Spec:
 
 
 def _chain(scheme: str, dim: int, steps: int = 6, view: str = "all-iterates", **algorithm: Any) -> Spec:
-    batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 8})
-    described = {
-        "kind": "noisy-gradient",
-        "steps": steps,
-        "step_size": 0.5,
-        "noise": {"kind": "gaussian", "scale": 0.05},
-        "batch": batch,
-        "clipping": {"kind": "norm", "bound": CLIP},
-        "keep": "all",
-    } | algorithm
+    size, stated = None if scheme == "full" else 8, {"clipping": {"kind": "norm", "bound": CLIP}, "keep": "all"}
+    noise = {"kind": "laplace", "scale": 0.1}
+    average = {"lipschitz": 1.0, "dim": dim, "noise": noise} if view == "average" else None
     problem = {"n": RECORDS, "dim": dim, "gradient_sensitivity": 2 * CLIP, "gradient_bound": CLIP}
-    spec = {"algorithm": described, "problem": problem, "relation": "replace-one", "view": view}
-    if view == "average":
-        spec["average"] = {"lipschitz": 1.0, "dim": dim, "noise": {"kind": "laplace", "scale": 0.1}}
-    return Spec.from_dict(spec)
+    run = {"steps": steps, "step_size": 0.5, "noise": 0.05, "view": view}
+    return chain(scheme, size, **run, algorithm=stated | algorithm, average=average, **problem)
 
 
 def _of_chain(model: Any, function: Any = None) -> Callable[..., dict[str, Any]]:

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import sordino
-from papers.round_words import stated_spec
 from sordino.auditing.replay.plan import Planned, compare, planned_calls
 from sordino.auditing.replay.port import Recorder
-from sordino.core.spec import Spec, read_spec
+from sordino.core.spec import read_spec
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.lattice import Total
 from sordino.noise.port import noised_whole
 from sordino.noise.randomness import Law, NoisedCall, Purpose
+from tests.accounting.described import described
+from tests.mechanisms.specs import rounds_spec
 from tests.noise.released import noised_sums
 
 ROOT = Path(sordino.__file__).parent
@@ -25,28 +26,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
 
 
 def rounds(steps=1, multiplier=2.0):
-    algorithm = {
-        "kind": "message-passing",
-        "records": 10,
-        "steps": steps,
-        "sampling": "full",
-        "clip": 1.0,
-        "noise_multiplier": multiplier,
-        "damping": 10.0,
-    }
-    return stated_spec({"algorithm": algorithm, "relation": "replace-one", "view": "all-iterates"})
+    run = {"steps": steps, "noise_multiplier": multiplier, "damping": 10.0}
+    return rounds_spec("message-passing", 10, view="all-iterates", **run)
 
 
 def output(kind, scale, dim=1):
-    algorithm = {
-        "kind": "output-perturbation",
-        "lipschitz": 3.0,
-        "strong_convexity": 2.0,
-        "tolerance": 0.25,
-        "dim": dim,
-        "noise": {"kind": kind, "scale": scale},
-    }
-    return Spec.from_dict({"algorithm": algorithm, "relation": "replace-one", "view": "posterior-parameters"})
+    run = {"lipschitz": 3.0, "strong_convexity": 2.0, "tolerance": 0.25, "dim": dim}
+    noise = {"kind": kind, "scale": scale}
+    return described("output-perturbation", "replace-one", "posterior-parameters", noise=noise, **run)
 
 
 def replayed(spec, first, second, seed=4):

@@ -18,6 +18,7 @@ from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.exact import exact
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
+from tests.accounting.described import described
 from tests.auditing.chains import chain
 from tests.auditing.exact.test_brute_force import epsilon
 
@@ -221,12 +222,5 @@ def test_a_regression_posterior_by_every_table_on_a_lattice(c):
     )
     potential = {"kind": "linear-regression", "alpha": prior, "beta": precision, "gamma1": gamma}
     potential |= {"x_low": low, "x_high": high, "c": c}
-    spec = Spec.from_dict(
-        {
-            "algorithm": {"kind": "posterior-sample", "potential": potential},
-            "problem": {"n": n},
-            "relation": "replace-one",
-            "view": "one-sample",
-        }
-    )
+    spec = described("posterior-sample", "replace-one", "one-sample", potential=potential, problem={"n": n})
     assert audited(spec) == pytest.approx(listed, rel=1e-3)

@@ -23,6 +23,7 @@ from sordino.models import Domain, Logistic
 from sordino.noise.lattice import Lattice
 from sordino.noise.port import noised_average
 from sordino.noise.randomness import NoisePort, Randomness
+from tests.auditing.chains import chain
 
 ALARM = 1e-6
 N, WIDTH = 300, 3
@@ -37,20 +38,11 @@ STATED = 2.0**-20
 
 
 def spec(law="gaussian", rounding: float | None = STATED, scale=0.02, relation="replace-one", **algorithm):
-    chain = {
-        "kind": "noisy-gradient", "steps": 60, "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 0.02},
-        "batch": {"scheme": "full"},
-    } | algorithm  # fmt: skip
-    return Spec.from_dict(
-        {
-            "algorithm": chain | ({} if rounding is None else {"rounding": rounding}),
-            "problem": write_keys(MODEL.problem(N, Domain(WIDTH, 1.0))),
-            "average": {"lipschitz": 1.0, "dim": WIDTH, "noise": {"kind": law, "scale": scale}},
-            "relation": relation,
-            "view": "average",
-            "delta": 1e-5,
-        }
-    )
+    stated = algorithm | ({} if rounding is None else {"rounding": rounding})
+    average = {"lipschitz": 1.0, "dim": WIDTH, "noise": {"kind": law, "scale": scale}}
+    run = {"steps": 60, "step_size": 1.0, "noise": 0.02, "relation": relation, "view": "average"}
+    problem = write_keys(MODEL.problem(N, Domain(WIDTH, 1.0)))
+    return chain(**run, algorithm=stated, average=average, **problem).with_values({"delta": 1e-5})
 
 
 class _Recorder(NoisePort):

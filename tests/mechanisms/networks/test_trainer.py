@@ -5,13 +5,13 @@ import numpy as np
 import optax
 import pytest
 
-from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import Checkpoint, Purpose, SecureRandomness, SeededRandomness
 from sordino.mechanisms.networks.correlated_noise import correlation_of
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Training
 from sordino.noise.lattice import lattice_exponent
+from tests.accounting.described import described as run_described
 from tests.mechanisms.specs import training_spec
 
 ROWS, DIM = 12, 4
@@ -42,17 +42,9 @@ def described(rounds=4, **more):
 
 
 def correlated(strategy, participation=None, steps=6):
-    algorithm = {
-        "kind": "matrix-mechanism",
-        "steps": steps,
-        "strategy": strategy,
-        "contribution": CLIP,
-        "noise_multiplier": 2.0,
-        "participation": participation or {"scheme": "balls-in-bins", "separation": 3},
-    }
-    return Spec.from_dict(
-        {"algorithm": algorithm, "relation": "add-remove", "view": "all-iterates", "delta": 1e-5}
-    )  # fmt: skip
+    held = participation or {"scheme": "balls-in-bins", "separation": 3}
+    given = {"steps": steps, "strategy": strategy, "contribution": CLIP, "noise_multiplier": 2.0}
+    return run_described("matrix-mechanism", participation=held, delta=1e-5, **given)
 
 
 def watching(**more):
