@@ -27,12 +27,8 @@ from sordino.noise import port
 from tests.auditing.chains import chain as described
 
 RECORDS = 80
-SCHEMA = Schema(
-    records=RECORDS,
-    features=(Feature("age", Number(20.0, 80.0)), Feature("ward", Category(("a", "bb", "ccc")))),
-    target=Target("stay", Number(0.0, 30.0)),
-    intercept=True,
-)
+FEATURES = (Feature("age", Number(20.0, 80.0)), Feature("ward", Category(("a", "bb", "ccc"))))
+SCHEMA = Schema(records=RECORDS, features=FEATURES, target=Target("stay", Number(0.0, 30.0)), intercept=True)
 
 
 def fitted(relation="replace-one", method="constant"):

@@ -81,12 +81,8 @@ def test_a_template_is_answered_with_one_sentence_for_each_column():
 
 def encoded(kind, values, **arrow):
     table = pa.table({"x": pa.array(values, **arrow), "y": pa.array([0.0] * len(values))})
-    schema = data.Schema(
-        records=len(values),
-        features=(data.Feature("x", kind),),
-        target=data.Target("y", data.Number(0, 1)),
-        intercept=False,
-    )
+    target = data.Target("y", data.Number(0, 1))
+    schema = data.Schema(records=len(values), features=(data.Feature("x", kind),), target=target, intercept=False)
     return data.encode(schema, data.read_table(table), Relation.REPLACE_ONE), schema
 
 

@@ -16,12 +16,9 @@ from sordino.core.validate import InputError, Mistakes
 from sordino.data.units import sounds_like_an_identifier
 
 UNIT = data.DeclaredUnit(column="patient", most_records=2)
+TARGET = data.Target("y", data.Number(0.0, 10.0, data.UNSCALED))
 SCHEMA = data.Schema(
-    records=3,
-    features=(data.Feature("x", data.Number(0.0, 10.0)),),
-    target=data.Target("y", data.Number(0.0, 10.0, data.UNSCALED)),
-    intercept=True,
-    unit=UNIT,
+    records=3, features=(data.Feature("x", data.Number(0.0, 10.0)),), target=TARGET, intercept=True, unit=UNIT
 )
 PATIENTS = ["a", "b", "a", "a", "c", "b"]
 VALUES = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]

@@ -47,12 +47,9 @@ def test_tables_and_queries_of_duckdb(tmp_path):
         parts_of(f"{path}#none")[0].names()
 
 
+FEATURES = (Feature("age", Number(0, 100)), Feature("dose", Number(-4, 4)))
 SCHEMA = Schema(
-    records=600,
-    features=(Feature("age", Number(0, 100)), Feature("dose", Number(-4, 4))),
-    target=Target("y", Number(-5, 5)),
-    intercept=True,
-    extra_columns="ignore",
+    records=600, features=FEATURES, target=Target("y", Number(-5, 5)), intercept=True, extra_columns="ignore"
 )
 
 

@@ -87,12 +87,9 @@ def test_ridge_fits_a_wide_table_that_the_engine_refuses():
         X = generator.uniform(-1.0, 1.0, (5600, 104))
         scores = X[:, :6] @ generator.standard_normal(6)
         y = scores / scores.std() + generator.standard_normal(len(X))
+        schema = ArrayBounds(-1, 1, target=(-6, 6), records=1600)
         model = PrivateLinearRegression(
-            epsilon=0.5,
-            delta=1e-5,
-            relation="add-remove",
-            schema=ArrayBounds(-1, 1, target=(-6, 6), records=1600),
-            random_state=seed,
+            epsilon=0.5, delta=1e-5, relation="add-remove", schema=schema, random_state=seed
         )
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -174,12 +174,8 @@ def test_what_cannot_be_private_is_refused(rows):
 
 def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
     X, y = rows
-    schema = Schema(
-        records=3000,
-        features=tuple(Feature(name, Number(-1, 1)) for name in "abc"),
-        target=Target("y", Boolean()),
-        intercept=True,
-    )
+    features = tuple(Feature(name, Number(-1, 1)) for name in "abc")
+    schema = Schema(records=3000, features=features, target=Target("y", Boolean()), intercept=True)
     table = {name: X[:, place] for place, name in enumerate("abc")}
     inside = PrivateLogisticRegression(schema=schema, **BUDGET).fit({**table, "y": y > 0})
     beside = PrivateLogisticRegression(schema=schema, **BUDGET).fit(table, y > 0)

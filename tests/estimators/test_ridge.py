@@ -156,13 +156,9 @@ def test_its_intervals_are_told_nowhere_and_everything_says_why():
     generator = np.random.default_rng(0)
     X = generator.uniform(-1, 1, (2000, 3))
     y = np.where(generator.logistic(size=2000) < X @ [2.0, -1.0, 0.0], 1, 0)
+    schema = ArrayBounds(-1, 1, classes=(0, 1))
     model = PrivateLogisticRegression(
-        epsilon=2.0,
-        delta=1e-6,
-        relation="replace-one",
-        schema=ArrayBounds(-1, 1, classes=(0, 1)),
-        method=WORD,
-        random_state=0,
+        epsilon=2.0, delta=1e-6, relation="replace-one", schema=schema, method=WORD, random_state=0
     ).fit(X, y)
     seen = WITHHELD[WORD]
     with pytest.raises(InputError, match=seen):
@@ -192,13 +188,9 @@ def test_columns_that_use_a_tenth_of_their_bounds_are_learned_as_well_as_others(
     y = np.where(generator.logistic(size=6000) < 3.0 * X[:, :4].sum(axis=1), 1, 0)
     losses = {}
     for bound in (1.0, 10.0):
+        schema = ArrayBounds(-bound, bound, classes=(0, 1), records=2000)
         model = PrivateLogisticRegression(
-            epsilon=1.0,
-            delta=1e-5,
-            relation="add-remove",
-            schema=ArrayBounds(-bound, bound, classes=(0, 1), records=2000),
-            method=WORD,
-            random_state=0,
+            epsilon=1.0, delta=1e-5, relation="add-remove", schema=schema, method=WORD, random_state=0
         ).fit(X[:2000], y[:2000])
         shares = model.predict_proba(X[2000:])[:, 1]
         losses[bound] = -np.mean(np.log(np.where(y[2000:] == 1, shares, 1.0 - shares)))

@@ -202,12 +202,8 @@ def test_a_release_from_arrays_says_that_preprocessing_is_the_callers_word(tmp_p
     assert "preprocessing</dt><dd>the caller&#39;s word" in report_page([open_subject(stored)], non_private=True)
 
 
-SCHEMA = Schema(
-    records=2000,
-    features=(Feature("a", Number(-1, 1)), Feature("b", Number(-1, 1))),
-    target=Target("y", Number(-1, 1)),
-    intercept=True,
-)
+FEATURES = (Feature("a", Number(-1, 1)), Feature("b", Number(-1, 1)))
+SCHEMA = Schema(records=2000, features=FEATURES, target=Target("y", Number(-1, 1)), intercept=True)
 COLUMNS = {"a": X[:, 0], "b": X[:, 1], "y": Y}
 
 

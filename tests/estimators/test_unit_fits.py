@@ -58,14 +58,10 @@ class People(NamedTuple):
 
 
 def schema(units, rows=ROWS, **changes):
+    features = (Feature("group", Number(-1, 1)), Feature("dose", Number(-1, 1)))
+    unit = DeclaredUnit(column="patient", most_records=rows)
     return replace(
-        Schema(
-            records=units,
-            features=(Feature("group", Number(-1, 1)), Feature("dose", Number(-1, 1))),
-            target=Target("y", Number(-LIMIT, LIMIT)),
-            intercept=True,
-            unit=DeclaredUnit(column="patient", most_records=rows),
-        ),
+        Schema(records=units, features=features, target=Target("y", Number(-LIMIT, LIMIT)), intercept=True, unit=unit),
         **changes,
     )
 

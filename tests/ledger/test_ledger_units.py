@@ -113,13 +113,9 @@ def test_a_unit_of_k_records_really_moves_a_sum_of_records_by_k(tmp_path):
 def test_a_record_really_moves_a_sum_over_units_by_two(tmp_path):
     """A record that comes first takes the place of the one that was used: the unit's contribution is reversed."""
     mu = 0.05
-    schema = Schema(
-        records=2,
-        features=(Feature("x", Number(-1, 1)),),
-        target=Target("y", Number(-1, 1, UNSCALED)),
-        intercept=True,
-        unit=DeclaredUnit(column="patient", most_records=1),
-    )
+    target = Target("y", Number(-1, 1, UNSCALED))
+    unit = DeclaredUnit(column="patient", most_records=1)
+    schema = Schema(records=2, features=(Feature("x", Number(-1, 1)),), target=target, intercept=True, unit=unit)
     sides = []
     for rows in ([("a", -1.0), ("b", 0.0)], [("a", 1.0), ("a", -1.0), ("b", 0.0)]):
         patients, values = map(list, zip(*rows, strict=True))

@@ -105,14 +105,9 @@ def of_messages(coordinates) -> Summed:
     def summed(rows, planned):
         spec = rounds("message-passing", planned, 1.0, damping=float(planned))
         given = SeededRandomness(0)
+        prior = messages.Prior(1.0)
         found = messages.run_message_passing(
-            spec,
-            GaussianSite(diagonal=True),
-            1e-4 * rows.X,
-            1e4 * rows.y,
-            given,
-            prior=messages.Prior(1.0),
-            refinement=refinement,
+            spec, GaussianSite(diagonal=True), 1e-4 * rows.X, 1e4 * rows.y, given, prior=prior, refinement=refinement
         )
         return found.natural[:2].astype(float)
 

@@ -198,12 +198,9 @@ def test_the_problem_section_survives_a_spec_unchanged():
     problem = models.Softmax(3, weight_decay=0.1).problem(500, PLAIN, norm(1.0))
     assert (problem.n, problem.dim) == (500, 12)
     assert problem.strong_convexity is None
+    noise = GaussianNoise(ConstantSchedule(1.0))
     algorithm = NoisyGradient(
-        steps=3,
-        step_size=ConstantSchedule(0.1),
-        noise=GaussianNoise(ConstantSchedule(1.0)),
-        batch=Batch(Scheme.FULL),
-        clipping=norm(1.0),
+        steps=3, step_size=ConstantSchedule(0.1), noise=noise, batch=Batch(Scheme.FULL), clipping=norm(1.0)
     )
     spec = Spec(algorithm=algorithm, problem=problem, relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE)
     assert spec.problem == problem

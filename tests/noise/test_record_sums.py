@@ -65,12 +65,9 @@ def test_an_encoded_row_depends_on_that_row_alone(number):
     """A table and each of its rows alone: the same bits, also where the cap shortens a row."""
     generator = np.random.default_rng(7)
     names = tuple(f"x{place}" for place in range(19))
+    features = tuple(Feature(name, Number(-1.0, 1.0)) for name in names)
     schema = Schema(
-        records=number,
-        features=tuple(Feature(name, Number(-1.0, 1.0)) for name in names),
-        target=None,
-        intercept=True,
-        row_norm=RowNorm(2.0, includes_intercept=True),
+        records=number, features=features, target=None, intercept=True, row_norm=RowNorm(2.0, includes_intercept=True)
     )
     X = generator.uniform(-1.0, 1.0, (number, 19))
     whole = encode_features(schema, from_matrix(X, names))

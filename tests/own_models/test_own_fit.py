@@ -142,14 +142,9 @@ def test_a_loss_with_a_prior_gets_a_posterior():
         return 0.5 * ((x @ params["slope"] - y) / 0.5) ** 2
 
     y = x @ [1.0, -1.0] + 0.5 * np.random.default_rng(1).normal(size=4000)
+    options = {"prior_scale": 5.0}
     release = sordino.fit(
-        loss,
-        (x, y),
-        params={"slope": jnp.zeros(2)},
-        **BUDGET,
-        method="natural",
-        options={"prior_scale": 5.0},
-        random_state=0,
+        loss, (x, y), params={"slope": jnp.zeros(2)}, **BUDGET, method="natural", options=options, random_state=0
     )
     draws = release.sites["slope"][0]
     assert np.all(np.abs(draws.mean(axis=0) - [1.0, -1.0]) < 4.0 * draws.std(axis=0))

@@ -77,13 +77,9 @@ class Case:
             kind = Category(("0", "1")) if self.classes else Number(-1.0, 1.0)
             features = (Feature("number", Number(-1.0, 1.0)), Feature("level", Category(_LEVELS)))
             return Schema(records=RECORDS, features=features, target=Target("target", kind), intercept=True)
-        return ArrayBounds(
-            -1,
-            1,
-            target=None if self.classes or self.model == "mixture" else self.extremes,
-            classes=tuple(range(self.classes)) if self.classes else None,
-            records=RECORDS,
-        )
+        target = None if self.classes or self.model == "mixture" else self.extremes
+        classes = tuple(range(self.classes)) if self.classes else None
+        return ArrayBounds(-1, 1, target=target, classes=classes, records=RECORDS)
 
 
 @dataclass(frozen=True, eq=False)

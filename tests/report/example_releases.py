@@ -26,13 +26,9 @@ DELTA = 1e-5
 
 
 def columns(names: tuple[str, ...], records: int, **changes: Any) -> Schema:
-    made = Schema(
-        records=records,
-        features=tuple(Feature(name, Number(0.0, 1.0)) for name in names),
-        target=Target("readmitted", Boolean()),
-        intercept=True,
-        description="A clinic's table.",
-    )
+    features = tuple(Feature(name, Number(0.0, 1.0)) for name in names)
+    target = Target("readmitted", Boolean())
+    made = Schema(records=records, features=features, target=target, intercept=True, description="A clinic's table.")
     return replace(made, **changes)
 
 

@@ -87,15 +87,9 @@ def test_one_chain_follows_the_formula_step_by_step():
 @pytest.mark.parametrize("start", [{"kind": "point", "values": [30.0, 40.0]}, {"kind": "gaussian", "scale": 9.0}])
 def test_iterates_stay_in_the_ball_exactly(quadratic, start):
     radius = 0.7
-    spec = quadratic.spec(
-        Scheme.FULL,
-        30,
-        200,
-        keep="all",
-        start=start,
-        projection={"kind": "ball", "radius": radius},
-        noise={"kind": "stable", "alpha": 1.1, "scale": 1.0},
-    )
+    projection = {"kind": "ball", "radius": radius}
+    noise = {"kind": "stable", "alpha": 1.1, "scale": 1.0}
+    spec = quadratic.spec(Scheme.FULL, 30, 200, keep="all", start=start, projection=projection, noise=noise)
     lengths = np.linalg.norm(np.asarray(iterates(quadratic, spec), np.float64), axis=-1)
     assert lengths.max() <= radius
     assert np.mean(lengths > 0.999 * radius) > 0.3

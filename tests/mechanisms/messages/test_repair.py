@@ -103,13 +103,9 @@ def test_a_drowned_run_reports_its_repairs_and_stays_definite(spec, rows, repair
 def test_a_run_that_overflows_is_taken_back_and_counted(spec, rows):
     """Noise beyond the range of single precision: every round is taken back, and the posterior is still the prior."""
     described = spec(21, "full", steps=5, damping=21.0, noise_multiplier=1e4, clip=1e35)
+    refinement = Refinement(CentredCoordinates(0.1))
     release = run_message_passing(
-        described,
-        GaussianSite(diagonal=True),
-        *rows,
-        SeededRandomness(0),
-        prior=Prior(1.0),
-        refinement=Refinement(CentredCoordinates(0.1)),
+        described, GaussianSite(diagonal=True), *rows, SeededRandomness(0), prior=Prior(1.0), refinement=refinement
     )
     assert release.repairs.rounds == 5
     np.testing.assert_array_equal(release.posterior.mean, np.zeros(2))

@@ -49,12 +49,9 @@ def test_with_much_budget_the_truth_is_found(family):
     truth = np.array([0.2, 1.0, -1.5, 0.8])
     y = FAMILY_DRAWS[family](g, truth[0] + X @ truth[1:])
     scale = {"linear": 0.4, "robust": 0.4, "logistic": 1.0}.get(family, 0.5)
+    target = (0.0, 60.0) if family in ("poisson", "negative-binomial") else (-4.0, 4.0)
     declared = Declaration(
-        (-1.0, -1.0, 0.0),
-        (1.0, 1.0, 1.0),
-        ("number", "number", "binary"),
-        target=(0.0, 60.0) if family in ("poisson", "negative-binomial") else (-4.0, 4.0),
-        effect_scale=0.4,
+        (-1.0, -1.0, 0.0), (1.0, 1.0, 1.0), ("number", "number", "binary"), target=target, effect_scale=0.4
     )
     made = plan(family, declared, n, Relation.REPLACE_ONE, 8.0, 1e-6)
     law = posterior(made, release(made, X, y, SeededRandomness(3)))
