@@ -49,10 +49,8 @@ def test_certify_answers_every_example_with_valid_json(capsys, path):
 def test_the_choice_of_a_composites_theorems_follows_the_delta_flag(tmp_path, capsys):
     """Total variations of 4e-5 each: free together at the spec's delta 1e-4, and useless at the flag's 1e-6."""
     chain = {"kind": "noisy-gradient", "steps": 100, "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 40.0}}
-    part = {
-        "algorithm": chain | {"batch": {"scheme": "full"}},
-        "problem": {"n": 1000, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": 0.5, "smoothness": 0.5},
-    }
+    problem = {"n": 1000, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": 0.5, "smoothness": 0.5}
+    part = {"algorithm": chain | {"batch": {"scheme": "full"}}, "problem": problem}
     path = tmp_path / "spec.json"
     whole = {"algorithm": {"kind": "composite", "parts": [part, part]}, "relation": "replace-one"}
     path.write_text(json.dumps({**whole, "view": "last-iterate", "delta": 1e-4}), encoding="utf-8")

@@ -320,14 +320,8 @@ def test_an_excel_file_is_named_as_such(tmp_path):
 
 
 def test_arrow_files_and_the_types_they_tell(tmp_path):
-    table = pa.table(
-        {
-            "n": pa.array([1.5]),
-            "flag": pa.array([True]),
-            "word": pa.array(["x"]).dictionary_encode(),
-            "day": pa.array([0], pa.date32()),
-        }
-    )
+    word = pa.array(["x"]).dictionary_encode()
+    table = pa.table({"n": pa.array([1.5]), "flag": pa.array([True]), "word": word, "day": pa.array([0], pa.date32())})
     with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as writer:
         writer.write_table(table)
     with pa.ipc.new_stream(str(tmp_path / "t.arrow"), table.schema) as writer:

@@ -45,11 +45,8 @@ def assert_within(rows: np.ndarray, cap: float) -> None:
     assert longest(rows.astype(np.float32)) <= Fraction(cap) ** 2
 
 
-MATRICES = hnp.arrays(
-    np.float64,
-    hnp.array_shapes(min_dims=2, max_dims=2, max_side=6),
-    elements=st.floats(-1e6, 1e6, allow_subnormal=True),
-)
+ELEMENTS = st.floats(-1e6, 1e6, allow_subnormal=True)
+MATRICES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=ELEMENTS)
 
 
 @FIXED

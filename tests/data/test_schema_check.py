@@ -43,16 +43,10 @@ FRAME = pd.DataFrame(
 )
 
 
+FEATURES = (Feature("age", Number(0, 40)), Feature("job", Category(("a",), unseen="other")), Feature("nope", Boolean()))
+TARGET = Target("y", Category(("1", "2")))
 SCHEMA = Schema(
-    records=3,
-    features=(
-        Feature("age", Number(0, 40)),
-        Feature("job", Category(("a",), unseen="other")),
-        Feature("nope", Boolean()),
-    ),
-    target=Target("y", Category(("1", "2"))),
-    intercept=True,
-    row_norm=RowNorm(100.0, includes_intercept=True),
+    records=3, features=FEATURES, target=TARGET, intercept=True, row_norm=RowNorm(100.0, includes_intercept=True)
 )
 
 

@@ -149,11 +149,8 @@ class Memory:
         write_schema(schema(), place / "schema.json")
         self.fit, self.look = fitted(files, schema()), looked(files)
         self.predictor = Predictor(self.fit)
-        instance = {
-            "model": {"name": "ridge"},
-            "dataset": {"kind": "file", "path": str(files), "schema": str(place / "schema.json")},
-            "neighbour": {"kind": "zero", "position": 4},
-        }
+        dataset = {"kind": "file", "path": str(files), "schema": str(place / "schema.json")}
+        instance = {"model": {"name": "ridge"}, "dataset": dataset, "neighbour": {"kind": "zero", "position": 4}}
         self.spec = chain(step_size=0.1, instance=instance, n=ROWS, dim=3, gradient_sensitivity=2.0)
         self.predictions = self.predict(files, "memory")
         self.audit = sordino.audit(self.spec, delta=1e-5)

@@ -124,12 +124,9 @@ def test_what_the_schema_does_not_allow_is_refused_before_a_row_is_read(tmp_path
 
 def _extreme(g):
     """A subject at a corner or outside, with the event at the start, at an edge, at the end or never."""
-    return {
-        "years": g.choice([0.0, 1e-9, 1.0, 3.999, 4.0, 50.0]),
-        "age": g.choice([-1e6, 20.0, 50.0, 80.0, 1e6]),
-        "drug": bool(g.random() < 0.5),
-        "died": bool(g.random() < 0.7),
-    }
+    years = g.choice([0.0, 1e-9, 1.0, 3.999, 4.0, 50.0])
+    age = g.choice([-1e6, 20.0, 50.0, 80.0, 1e6])
+    return {"years": years, "age": age, "drug": bool(g.random() < 0.5), "died": bool(g.random() < 0.7)}
 
 
 @pytest.mark.parametrize("relation", list(Relation))

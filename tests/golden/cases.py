@@ -119,11 +119,8 @@ def _estimator(task: str, method: str, protection: str, relation: str, settings:
 
 def _left(release: Any) -> dict[str, Any]:
     """What a release holds: every array, and the digests of its description."""
-    words = {
-        "spec": release.spec.to_json(),
-        "certificate": repr(sorted(str(one) for one in release.bound.certificates)),
-        "epsilon": repr(release.epsilon),
-    }
+    certificate = repr(sorted(str(one) for one in release.bound.certificates))
+    words = {"spec": release.spec.to_json(), "certificate": certificate, "epsilon": repr(release.epsilon)}
     return dict(release.arrays) | words
 
 

@@ -16,10 +16,8 @@ RECORDS = 1000
 def make_gaussian_release(mu: float, relation: str = "replace-one") -> tuple[Bound, Spec]:
     """One full-batch step with noise for exactly `mu` (up to rounding), and its bound."""
     chain = {"kind": "noisy-gradient", "steps": 1, "step_size": 1.0, "start": {"kind": "point"}}
-    chain |= {
-        "noise": {"kind": "gaussian", "scale": 1.0 / (RECORDS * mu)},
-        "batch": {"scheme": "full", "size": RECORDS},
-    }
+    noise = {"kind": "gaussian", "scale": 1.0 / (RECORDS * mu)}
+    chain |= {"noise": noise, "batch": {"scheme": "full", "size": RECORDS}}
     problem = {"n": RECORDS, "dim": 2, "gradient_sensitivity": 1.0, "gradient_bound": 1.0}
     run = {"algorithm": chain, "problem": problem, "relation": relation, "view": "all-iterates"}
     spec = Spec.from_dict(run)

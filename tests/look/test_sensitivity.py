@@ -48,13 +48,10 @@ CELLS = {
 
 
 def schema(units=False, records=40):
+    target = data.Target("smoker", data.Boolean())
+    unit = data.DeclaredUnit(column="who", most_records=3) if units else None
     return data.Schema(
-        records=records,
-        features=FEATURES,
-        target=data.Target("smoker", data.Boolean()),
-        intercept=True,
-        extra_columns="ignore",
-        unit=data.DeclaredUnit(column="who", most_records=3) if units else None,
+        records=records, features=FEATURES, target=target, intercept=True, extra_columns="ignore", unit=unit
     )
 
 

@@ -10,13 +10,8 @@ def chain_spec(
     n: int, dim: int, *, relation: str = "replace-one", view: str = "last-iterate", problem: Any = (), **algorithm: Any
 ) -> Spec:
     """A noisy gradient chain on `n` records and `dim` parameters."""
-    chain = {
-        "kind": "noisy-gradient",
-        "steps": 20,
-        "step_size": 0.1,
-        "noise": {"kind": "gaussian", "scale": 0.1},
-        "batch": {"scheme": "full"},
-    }
+    noise = {"kind": "gaussian", "scale": 0.1}
+    chain = {"kind": "noisy-gradient", "steps": 20, "step_size": 0.1, "noise": noise, "batch": {"scheme": "full"}}
     constants = {"n": n, "dim": dim} | dict(problem)
     given = {"algorithm": chain | algorithm, "problem": constants, "relation": relation, "view": view, "delta": 1e-5}
     return Spec.from_dict(given)

@@ -98,11 +98,8 @@ def test_the_words_of_an_audit_of_a_file_are_recognised(answer):
     """Audits say with the instance's description what they trained on; one of a file has the words that keep it in."""
     document = json.loads((EXAMPLES / "specs" / "logistic-instance.json").read_text())
     schema = EXAMPLES / "data" / "clinic.schema.json"
-    document["instance"]["dataset"] = {
-        "kind": "file",
-        "path": str(EXAMPLES / "data" / "clinic.csv"),
-        "schema": str(schema),
-    }
+    path = str(EXAMPLES / "data" / "clinic.csv")
+    document["instance"]["dataset"] = {"kind": "file", "path": path, "schema": str(schema)}
     declared = read_schema(schema)
     document["problem"] |= {"n": declared.records, "dim": len(declared.feature_names)}
     spec = Spec.from_dict(document)

@@ -187,11 +187,8 @@ def test_a_caution_that_follows_from_noised_answers_cannot_be_dropped(folders, t
     hidden = dict(look.settings) | {
         "answers": [{"word": "bounds", "columns": ["a"], "question": "bounds: a", "rows": []}]
     }
-    dropped = {
-        "natural": replace(natural, settings=moving),
-        "odd": replace(natural, settings=dict(natural.settings) | {"doubt": "small"}),
-        "look": replace(look, settings=hidden),
-    }
+    odd = replace(natural, settings=dict(natural.settings) | {"doubt": "small"})
+    dropped = {"natural": replace(natural, settings=moving), "odd": odd, "look": replace(look, settings=hidden)}
     for name, release in dropped.items():
         subject = open_subject(write_release(tmp_path / name, release))
         assert ("The release is incomplete.", True) in [

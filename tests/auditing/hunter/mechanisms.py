@@ -138,14 +138,8 @@ def random_length(table):
 
 
 def echo(table):
-    return {
-        "table": table,
-        "text": "é\n",
-        "number": 1e300,
-        "array": np.array([[1.5, -0.0]]),
-        "none": None,
-        "big": 2**70,
-    }
+    array = np.array([[1.5, -0.0]])
+    return {"table": table, "text": "é\n", "number": 1e300, "array": array, "none": None, "big": 2**70}
 
 
 NOT_CALLABLE = 3

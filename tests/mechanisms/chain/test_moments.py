@@ -82,10 +82,8 @@ def test_a_poisson_batch_is_divided_by_the_public_size(quadratic):
 def test_schedules_are_followed_step_by_step(line):
     """With listed step sizes and scales the moments follow the recursion with those numbers."""
     etas, taus = [0.5, 0.1, 0.3, 0.2, 0.4, 0.05, 0.6, 0.3], [0.1, 0.2, 0.05, 0.4, 0.3, 0.2, 0.1, 0.2]
-    schedules = {
-        "step_size": {"kind": "list", "values": etas},
-        "noise": {"kind": "gaussian", "scale": {"kind": "list", "values": taus}},
-    }
+    step_size = {"kind": "list", "values": etas}
+    schedules = {"step_size": step_size, "noise": {"kind": "gaussian", "scale": {"kind": "list", "values": taus}}}
     sample = last(line, Scheme.FULL, 20_000, **schedules)
     assert worst_deviation(sample, *line.moments(Scheme.FULL, STEPS, **schedules)) < STANDARD_ERRORS
 

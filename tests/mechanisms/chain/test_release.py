@@ -26,10 +26,8 @@ from sordino.mechanisms import (
 
 
 def average_spec(quadratic, law="laplace", scale=1e-9, dim=2, chains=3, lipschitz=1.0, **algorithm):
-    values = {
-        "view": "average",
-        "average": {"lipschitz": lipschitz, "dim": dim, "noise": {"kind": law, "scale": scale}},
-    }
+    average = {"lipschitz": lipschitz, "dim": dim, "noise": {"kind": law, "scale": scale}}
+    values = {"view": "average", "average": average}
     return quadratic.spec(Scheme.RESHUFFLED, 30, chains, **algorithm).with_values(values)
 
 

@@ -46,11 +46,8 @@ def test_a_product_is_that_of_rounded_factors_rounded_once(terms):
         [sum(a * b for a, b in zip(row, column, strict=True)) for column in zip(*right, strict=True)] for row in left
     ]
     np.testing.assert_array_equal(product(rows, weight), np.array(exact, float).astype(np.float32))
-    np.testing.assert_allclose(
-        product(rows, weight),
-        rows.astype(float) @ weight.astype(float),
-        atol=4 * terms * 2.0**-bits * np.abs(rows).max() * np.abs(weight).max(),
-    )
+    atol = 4 * terms * 2.0**-bits * np.abs(rows).max() * np.abs(weight).max()
+    np.testing.assert_allclose(product(rows, weight), rows.astype(float) @ weight.astype(float), atol=atol)
 
 
 def test_every_order_of_terms_has_the_same_bits_where_plain_sums_do_not():
