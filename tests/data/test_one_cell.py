@@ -8,28 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sordino import data
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import (
-    UNSCALED,
-    Boolean,
-    Category,
-    CsvFile,
-    Date,
-    Dialect,
-    Feature,
-    MissingRule,
-    Number,
-    ObjectColumn,
-    Ordered,
-    Schema,
-    StoredColumn,
-    encode,
-    encode_features,
-    from_arrays,
-    from_matrix,
-    read_table,
-)
 from sordino.data.raw_columns import text_array
 from tests.data.odd_cells import (
     ODD,
@@ -59,7 +40,7 @@ class Others:
 
     @staticmethod
     def _encoded(declared, table):
-        return encode(declared, table, Relation.ADD_REMOVE)
+        return data.encode(declared, table, Relation.ADD_REMOVE)
 
     def are_read_alike(self, table, place):
         """The record at a place of this table is the only difference; it is encoded too, to finite numbers."""
@@ -86,10 +67,10 @@ def test_no_cell_changes_how_others_are_read_or_stops(container, target):
     """Every odd cell in every column of a record, whatever its kind, in containers that have no types."""
     declared, columns = schema(target), records()
     make = UNTYPED[container]
-    others = Others(declared, read_table(make(columns)))
+    others = Others(declared, data.read_table(make(columns)))
     for turn, cell in enumerate(ODD):
         place = PLACES[turn % len(PLACES)]
-        after = read_table(make(with_cells(columns, place, dict.fromkeys(columns, cell))))
+        after = data.read_table(make(with_cells(columns, place, dict.fromkeys(columns, cell))))
         others.are_read_alike(after, place)
 
 
@@ -98,11 +79,11 @@ def test_no_cell_changes_how_others_are_read_or_stops(container, target):
 def test_no_cell_of_a_stored_column_changes_how_others_are_read_or_stops(container, stored, tmp_path):
     declared, columns, types = schema(), records(), STORED[stored]
     make = TYPED[container]
-    others = Others(declared, read_table(make(arrow_table(columns, types), tmp_path)))
+    others = Others(declared, data.read_table(make(arrow_table(columns, types), tmp_path)))
     odd = list(odd_stored(types, utf8=container in ONLY_UTF8))
     for turn, cells in enumerate(odd[::5] if container == "duckdb" else odd):  # which take longer
         place = PLACES[turn % len(PLACES)]
-        after = read_table(make(arrow_table(with_cells(columns, place, cells), types), tmp_path))
+        after = data.read_table(make(arrow_table(with_cells(columns, place, cells), types), tmp_path))
         others.are_read_alike(after, place)
 
 
@@ -119,8 +100,8 @@ def text_file(path, columns, encoding="utf-8"):
 @pytest.mark.parametrize("encoding", [None, "windows-1252"])
 def test_no_cell_of_a_text_file_changes_how_others_are_read_or_stops(tmp_path, encoding):
     declared, columns = schema(), records()
-    dialect = Dialect(encoding=encoding)
-    others = Others(declared, read_table(CsvFile(text_file(tmp_path / "a.csv", columns), dialect)))
+    dialect = data.Dialect(encoding=encoding)
+    others = Others(declared, data.read_table(data.CsvFile(text_file(tmp_path / "a.csv", columns), dialect)))
     odd = [
         *(text.replace("É", "E") for text in TEXTS),
         b"\xff\xfe",
@@ -133,8 +114,8 @@ def test_no_cell_of_a_text_file_changes_how_others_are_read_or_stops(tmp_path, e
     for turn, cell in enumerate(odd):
         place = PLACES[turn % len(PLACES)]
         file = text_file(tmp_path / "b.csv", with_cells(columns, place, dict.fromkeys(columns, cell)))
-        after = CsvFile(file, dialect)
-        others.are_read_alike(read_table(after), place)
+        after = data.CsvFile(file, dialect)
+        others.are_read_alike(data.read_table(after), place)
         (part,) = after.parts()
         (streamed,) = part.tables(tuple(columns))
         others.are_read_alike(streamed, place)
@@ -143,8 +124,10 @@ def test_no_cell_of_a_text_file_changes_how_others_are_read_or_stops(tmp_path, e
 def test_a_cell_that_is_not_utf_8_is_another_word(tmp_path):
     """It stopped a fit although the column says that other words count as *other*."""
     (tmp_path / "a.csv").write_bytes(b"ward,y\nmaternity,1\nchirurgie g\xe9n\xe9rale,2\nmaternity,3\n")
-    ward = Schema(3, (Feature("ward", Category(("maternity",), unseen="other")),), None, False, extra_columns="ignore")
-    assert encode_features(ward, read_table(tmp_path / "a.csv")).tolist() == [[1, 0], [0, 1], [1, 0]]
+    ward = data.Schema(
+        3, (data.Feature("ward", data.Category(("maternity",), unseen="other")),), None, False, extra_columns="ignore"
+    )
+    assert data.encode_features(ward, data.read_table(tmp_path / "a.csv")).tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize("make", [array, list], ids=["array", "list"])
@@ -153,17 +136,17 @@ def test_no_cell_of_a_matrix_changes_how_others_are_read_or_stops(make):
     names = ["a", "whole", "grade", "flag"]
     columns = {name: cells for name, cells in records().items() if name in names}
     features = tuple(one for one in schema().features if one.name in names)
-    declared = Schema(ROWS, features, None, intercept=True)
+    declared = data.Schema(ROWS, features, None, intercept=True)
 
     def matrix(table):
         rows = [make(list(row)) for row in zip(*table.values(), strict=True)]
-        return from_matrix(np.stack(rows) if make is array else rows, names)
+        return data.from_matrix(np.stack(rows) if make is array else rows, names)
 
-    before = encode_features(declared, matrix(columns))
+    before = data.encode_features(declared, matrix(columns))
     for turn, cell in enumerate(ODD):
         place = PLACES[turn % len(PLACES)]
         after = matrix(with_cells(columns, place, dict.fromkeys(columns, cell)))
-        np.testing.assert_array_equal(np.delete(encode_features(declared, after), place, axis=0), before)
+        np.testing.assert_array_equal(np.delete(data.encode_features(declared, after), place, axis=0), before)
 
 
 @pytest.mark.parametrize(
@@ -186,11 +169,11 @@ def test_lists_and_typed_columns_agree_on_what_a_cell_says(cell, word, number):
         floats = isinstance(cells, np.ndarray) and cells.dtype.kind in "fb"
         others = ("2", "TRUE", "large" if floats else str(2**60))
         kinds = (
-            Feature("x", Category((word, *others), unseen="other")),
-            Feature("z", Number(0, 8, UNSCALED, missing=MissingRule("value", 0))),
+            data.Feature("x", data.Category((word, *others), unseen="other")),
+            data.Feature("z", data.Number(0, 8, data.UNSCALED, missing=data.MissingRule("value", 0))),
         )
-        table = from_arrays({"x": cells, "z": cells})
-        found = encode_features(Schema(1, kinds, None, False), table).tolist()
+        table = data.from_arrays({"x": cells, "z": cells})
+        found = data.encode_features(data.Schema(1, kinds, None, False), table).tolist()
         assert found == [[float(cell != 2.0**60), 0.0, 0.0, 0.0, float(cell == 2.0**60), number]]
 
 
@@ -206,8 +189,8 @@ PIECES = st.sampled_from(
 )
 def test_text_is_parsed_cell_by_cell(cells, spelling):
     """Arrow parses whole columns and stops at the first text that it does not know."""
-    together, alone = StoredColumn(text_array(cells)), [StoredColumn(text_array([cell])) for cell in cells]
-    beside = ObjectColumn.of([*cells, {}])
+    together, alone = data.StoredColumn(text_array(cells)), [data.StoredColumn(text_array([cell])) for cell in cells]
+    beside = data.ObjectColumn.of([*cells, {}])
     numbers = [one.numbers(("",))[0] for one in alone]
     np.testing.assert_array_equal(together.numbers(("",)), numbers)
     np.testing.assert_array_equal(beside.numbers(("",))[:-1], numbers)
@@ -215,33 +198,37 @@ def test_text_is_parsed_cell_by_cell(cells, spelling):
     assert together.days(spelling, ("",)).tolist() == beside.days(spelling, ("",))[:-1].tolist() == days
 
 
-@pytest.mark.parametrize("kind", [Category, Ordered])
+@pytest.mark.parametrize("kind", [data.Category, data.Ordered])
 def test_whole_numbers_that_floats_cannot_tell_apart_are_no_words_of_a_column_of_floats(kind):
     """One missing cell makes integers of a data frame floats, and every other record lost its word."""
     words = tuple(str(2**53 + 1 + 2 * place) for place in range(4))
-    given = Ordered(words, missing=MissingRule("value", words[0])) if kind is Ordered else Category(words, "other")
-    declared = Schema(4, (Feature("x", given),), None, False)
+    given = (
+        data.Ordered(words, missing=data.MissingRule("value", words[0]))
+        if kind is data.Ordered
+        else data.Category(words, "other")
+    )
+    declared = data.Schema(4, (data.Feature("x", given),), None, False)
     cells = [*map(int, words)]
-    before = encode_features(declared, from_arrays({"x": cells}))
+    before = data.encode_features(declared, data.from_arrays({"x": cells}))
     for odd in (0.5, 1e300):
-        after = encode_features(declared, from_arrays({"x": [*cells, odd]}))
+        after = data.encode_features(declared, data.from_arrays({"x": [*cells, odd]}))
         np.testing.assert_array_equal(after[:4], before)
         with pytest.raises(InputError, match=r"hold text or integers, which tell '9007199254740993' from its neigh"):
-            encode_features(declared, read_table(pd.DataFrame({"x": [*cells, odd]})))
-    np.testing.assert_array_equal(encode_features(declared, read_table(pd.DataFrame({"x": cells}))), before)
+            data.encode_features(declared, data.read_table(pd.DataFrame({"x": [*cells, odd]})))
+    np.testing.assert_array_equal(data.encode_features(declared, data.read_table(pd.DataFrame({"x": cells}))), before)
 
 
-TO = MissingRule
+TO = data.MissingRule
 READ = {
     "number": (
-        Number(0, 4, missing=TO("value", 1.0)),
+        data.Number(0, 4, missing=TO("value", 1.0)),
         ["2", "many", b"2", [2], 1j, 1e308, 10**400],
         [0, -0.5, -0.5, -0.5, -0.5, 1, 1],
     ),
-    "order": (Ordered(("I", "II", "III"), TO("value", "III")), ["I", "IV", 1, b"I", None], [-1, 1, 1, 1, 1]),
-    "truth": (Boolean(missing=TO("value", True)), [False, "no", 2, b"0", None, 0.0], [0, 1, 1, 1, 1, 0]),
+    "order": (data.Ordered(("I", "II", "III"), TO("value", "III")), ["I", "IV", 1, b"I", None], [-1, 1, 1, 1, 1]),
+    "truth": (data.Boolean(missing=TO("value", True)), [False, "no", 2, b"0", None, 0.0], [0, 1, 1, 1, 1, 0]),
     "day": (
-        Date("2020-01-01", "2020-01-03", missing=TO("value", "2020-01-02")),
+        data.Date("2020-01-01", "2020-01-03", missing=TO("value", "2020-01-02")),
         ["2020-01-01", "soon", 18262, dt.date(2020, 1, 3), np.datetime64("2020-01-03T12"), "2020-02-30", None],
         [-1, 0, 0, 1, 1, 0, 0],
     ),
@@ -250,20 +237,20 @@ READ = {
 
 @pytest.mark.parametrize(("kind", "cells", "expected"), READ.values(), ids=READ)
 def test_a_cell_that_cannot_be_read_counts_as_missing(kind, cells, expected):
-    declared = Schema(1, (Feature("x", kind),), None, False)
-    assert encode_features(declared, from_arrays({"x": cells}))[:, 0].tolist() == expected
-    alone = [encode_features(declared, from_arrays({"x": [cell]}))[0, 0] for cell in cells]
+    declared = data.Schema(1, (data.Feature("x", kind),), None, False)
+    assert data.encode_features(declared, data.from_arrays({"x": cells}))[:, 0].tolist() == expected
+    alone = [data.encode_features(declared, data.from_arrays({"x": [cell]}))[0, 0] for cell in cells]
     assert alone == expected
 
 
 STRICT = {
-    "a": Number(0, 1, out_of_range="refuse"),
-    "whole": Number(0, 1000),
-    "grade": Category(("1", "2", "3")),
-    "word": Category(("p", "q", "r"), unseen="other"),
-    "flag": Boolean(),
-    "stage": Ordered(("I", "II", "III")),
-    "day": Date("2015-01-01", "2024-12-31"),
+    "a": data.Number(0, 1, out_of_range="refuse"),
+    "whole": data.Number(0, 1000),
+    "grade": data.Category(("1", "2", "3")),
+    "word": data.Category(("p", "q", "r"), unseen="other"),
+    "flag": data.Boolean(),
+    "stage": data.Ordered(("I", "II", "III")),
+    "day": data.Date("2015-01-01", "2024-12-31"),
 }
 
 
@@ -272,11 +259,11 @@ def test_what_stops_is_listed_and_named_by_its_row(name, kind):
     """With rules that refuse: the odd record is what stops, and a kind that lists nothing never does (above)."""
     columns = records()[name]
     plain = columns if name != "a" else np.clip(columns, 0, 1).tolist()
-    declared = Schema(ROWS, (Feature(name, kind),), None, False)
+    declared = data.Schema(ROWS, (data.Feature(name, kind),), None, False)
     stopped = 0
     for cell in ODD:
         try:
-            encode_features(declared, from_arrays({name: [*plain, cell]}))
+            data.encode_features(declared, data.from_arrays({name: [*plain, cell]}))
         except InputError as error:
             stopped, said = stopped + 1, str(error)
             assert "(the first in row 25)" in said or "'1 outside'" in said, said
@@ -288,5 +275,5 @@ def test_a_record_without_a_readable_weight_has_the_mean():
     """It stopped the fit after the debit."""
     columns = records()
     cells = [*columns["w"][:-3], None, "much", b"1"]
-    found = encode(schema(), from_arrays(columns | {"w": cells}), Relation.ADD_REMOVE)
+    found = data.encode(schema(), data.from_arrays(columns | {"w": cells}), Relation.ADD_REMOVE)
     assert found.weights[-3:].tolist() == [0.25] * 3
