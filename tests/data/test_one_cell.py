@@ -12,24 +12,9 @@ from sordino import data
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.raw_columns import text_array
-from tests.data.odd_cells import (
-    ODD,
-    ONLY_UTF8,
-    ROWS,
-    STORED,
-    TEXTS,
-    TYPED,
-    UNTYPED,
-    array,
-    arrow_table,
-    odd_stored,
-    records,
-    schema,
-    spelled,
-    with_cells,
-)
+from tests.data import odd_cells
 
-PLACES = (0, ROWS // 2 + 1, ROWS)
+PLACES = (0, odd_cells.ROWS // 2 + 1, odd_cells.ROWS)
 
 
 class Others:
@@ -61,29 +46,32 @@ def _without(found, place):
 
 
 @pytest.mark.parametrize(
-    ("container", "target"), [*((name, "number") for name in UNTYPED), ("lists", "category"), ("lists", "boolean")]
+    ("container", "target"),
+    [*((name, "number") for name in odd_cells.UNTYPED), ("lists", "category"), ("lists", "boolean")],
 )
 def test_no_cell_changes_how_others_are_read_or_stops(container, target):
     """Every odd cell in every column of a record, whatever its kind, in containers that have no types."""
-    declared, columns = schema(target), records()
-    make = UNTYPED[container]
+    declared, columns = odd_cells.schema(target), odd_cells.records()
+    make = odd_cells.UNTYPED[container]
     others = Others(declared, data.read_table(make(columns)))
-    for turn, cell in enumerate(ODD):
+    for turn, cell in enumerate(odd_cells.ODD):
         place = PLACES[turn % len(PLACES)]
-        after = data.read_table(make(with_cells(columns, place, dict.fromkeys(columns, cell))))
+        after = data.read_table(make(odd_cells.with_cells(columns, place, dict.fromkeys(columns, cell))))
         others.are_read_alike(after, place)
 
 
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("container", TYPED)
+@pytest.mark.parametrize("stored", odd_cells.STORED)
+@pytest.mark.parametrize("container", odd_cells.TYPED)
 def test_no_cell_of_a_stored_column_changes_how_others_are_read_or_stops(container, stored, tmp_path):
-    declared, columns, types = schema(), records(), STORED[stored]
-    make = TYPED[container]
-    others = Others(declared, data.read_table(make(arrow_table(columns, types), tmp_path)))
-    odd = list(odd_stored(types, utf8=container in ONLY_UTF8))
+    declared, columns, types = odd_cells.schema(), odd_cells.records(), odd_cells.STORED[stored]
+    make = odd_cells.TYPED[container]
+    others = Others(declared, data.read_table(make(odd_cells.arrow_table(columns, types), tmp_path)))
+    odd = list(odd_cells.odd_stored(types, utf8=container in odd_cells.ONLY_UTF8))
     for turn, cells in enumerate(odd[::5] if container == "duckdb" else odd):  # which take longer
         place = PLACES[turn % len(PLACES)]
-        after = data.read_table(make(arrow_table(with_cells(columns, place, cells), types), tmp_path))
+        after = data.read_table(
+            make(odd_cells.arrow_table(odd_cells.with_cells(columns, place, cells), types), tmp_path)
+        )
         others.are_read_alike(after, place)
 
 
@@ -91,7 +79,9 @@ def text_file(path, columns, encoding="utf-8"):
     """A CSV file; bytes stand in it as they are."""
     lines = [",".join(columns).encode(encoding)]
     for cells in zip(*columns.values(), strict=True):
-        quoted = (cell if isinstance(cell, bytes) else f'"{spelled(cell)}"'.encode(encoding) for cell in cells)
+        quoted = (
+            cell if isinstance(cell, bytes) else f'"{odd_cells.spelled(cell)}"'.encode(encoding) for cell in cells
+        )
         lines.append(b",".join(quoted))
     path.write_bytes(b"\n".join(lines) + b"\n")
     return path
@@ -99,11 +89,11 @@ def text_file(path, columns, encoding="utf-8"):
 
 @pytest.mark.parametrize("encoding", [None, "windows-1252"])
 def test_no_cell_of_a_text_file_changes_how_others_are_read_or_stops(tmp_path, encoding):
-    declared, columns = schema(), records()
+    declared, columns = odd_cells.schema(), odd_cells.records()
     dialect = data.Dialect(encoding=encoding)
     others = Others(declared, data.read_table(data.CsvFile(text_file(tmp_path / "a.csv", columns), dialect)))
     odd = [
-        *(text.replace("É", "E") for text in TEXTS),
+        *(text.replace("É", "E") for text in odd_cells.TEXTS),
         b"\xff\xfe",
         b"caf\x81",
         b'"\x8d,\x90"',
@@ -113,7 +103,7 @@ def test_no_cell_of_a_text_file_changes_how_others_are_read_or_stops(tmp_path, e
     ]
     for turn, cell in enumerate(odd):
         place = PLACES[turn % len(PLACES)]
-        file = text_file(tmp_path / "b.csv", with_cells(columns, place, dict.fromkeys(columns, cell)))
+        file = text_file(tmp_path / "b.csv", odd_cells.with_cells(columns, place, dict.fromkeys(columns, cell)))
         after = data.CsvFile(file, dialect)
         others.are_read_alike(data.read_table(after), place)
         (part,) = after.parts()
@@ -130,22 +120,22 @@ def test_a_cell_that_is_not_utf_8_is_another_word(tmp_path):
     assert data.encode_features(ward, data.read_table(tmp_path / "a.csv")).tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
-@pytest.mark.parametrize("make", [array, list], ids=["array", "list"])
+@pytest.mark.parametrize("make", [odd_cells.array, list], ids=["array", "list"])
 def test_no_cell_of_a_matrix_changes_how_others_are_read_or_stops(make):
     """A list of rows was one array: one text made all numbers text."""
     names = ["a", "whole", "grade", "flag"]
-    columns = {name: cells for name, cells in records().items() if name in names}
-    features = tuple(one for one in schema().features if one.name in names)
-    declared = data.Schema(ROWS, features, None, intercept=True)
+    columns = {name: cells for name, cells in odd_cells.records().items() if name in names}
+    features = tuple(one for one in odd_cells.schema().features if one.name in names)
+    declared = data.Schema(odd_cells.ROWS, features, None, intercept=True)
 
     def matrix(table):
         rows = [make(list(row)) for row in zip(*table.values(), strict=True)]
-        return data.from_matrix(np.stack(rows) if make is array else rows, names)
+        return data.from_matrix(np.stack(rows) if make is odd_cells.array else rows, names)
 
     before = data.encode_features(declared, matrix(columns))
-    for turn, cell in enumerate(ODD):
+    for turn, cell in enumerate(odd_cells.ODD):
         place = PLACES[turn % len(PLACES)]
-        after = matrix(with_cells(columns, place, dict.fromkeys(columns, cell)))
+        after = matrix(odd_cells.with_cells(columns, place, dict.fromkeys(columns, cell)))
         np.testing.assert_array_equal(np.delete(data.encode_features(declared, after), place, axis=0), before)
 
 
@@ -257,11 +247,11 @@ STRICT = {
 @pytest.mark.parametrize(("name", "kind"), STRICT.items(), ids=STRICT)
 def test_what_stops_is_listed_and_named_by_its_row(name, kind):
     """With rules that refuse: the odd record is what stops, and a kind that lists nothing never does (above)."""
-    columns = records()[name]
+    columns = odd_cells.records()[name]
     plain = columns if name != "a" else np.clip(columns, 0, 1).tolist()
-    declared = data.Schema(ROWS, (data.Feature(name, kind),), None, False)
+    declared = data.Schema(odd_cells.ROWS, (data.Feature(name, kind),), None, False)
     stopped = 0
-    for cell in ODD:
+    for cell in odd_cells.ODD:
         try:
             data.encode_features(declared, data.from_arrays({name: [*plain, cell]}))
         except InputError as error:
@@ -273,7 +263,7 @@ def test_what_stops_is_listed_and_named_by_its_row(name, kind):
 
 def test_a_record_without_a_readable_weight_has_the_mean():
     """It stopped the fit after the debit."""
-    columns = records()
+    columns = odd_cells.records()
     cells = [*columns["w"][:-3], None, "much", b"1"]
-    found = data.encode(schema(), data.from_arrays(columns | {"w": cells}), Relation.ADD_REMOVE)
+    found = data.encode(odd_cells.schema(), data.from_arrays(columns | {"w": cells}), Relation.ADD_REMOVE)
     assert found.weights[-3:].tolist() == [0.25] * 3

@@ -11,17 +11,7 @@ from sordino.mechanisms.regression.rows import FitRound, Frame, Given, InMemory,
 from sordino.mechanisms.regression.statistics import Again, Centre, Gradient
 from sordino.noise.port import factor, matrix_size
 from sordino.noise.randomness import SeededRandomness
-from tests.mechanisms.regression.tables import (
-    FAMILIES,
-    HIGH,
-    LOW,
-    Table,
-    declaration,
-    extreme_rows,
-    extreme_targets,
-    planned,
-    table,
-)
+from tests.mechanisms.regression import tables
 
 RECORDS, RICH = 60, 900.0
 
@@ -38,20 +28,20 @@ def asked(made, given):
     return found
 
 
-def as_given(private: Table) -> Given:
+def as_given(private: tables.Table) -> Given:
     return Given(private.X, private.y, private.exposure, private.unit)
 
 
-def taken(private: Table, places) -> Table:
-    return Table(*(None if part is None else part[places] for part in private))
+def taken(private: tables.Table, places) -> tables.Table:
+    return tables.Table(*(None if part is None else part[places] for part in private))
 
 
 @pytest.mark.parametrize("unit", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", tables.FAMILIES)
 def test_sums_are_the_same_however_rows_are_divided_and_ordered(family, unit):
-    private = table(family, RECORDS, units=RECORDS // 2 if unit else None)
+    private = tables.table(family, RECORDS, units=RECORDS // 2 if unit else None)
     records = RECORDS // 2 if unit else RECORDS
-    made = planned(family, records, Relation.REPLACE_ONE, RICH, unit=unit, most_records=RECORDS)
+    made = tables.planned(family, records, Relation.REPLACE_ONE, RICH, unit=unit, most_records=RECORDS)
     g = np.random.default_rng(3)
     if unit:
         sides = [np.flatnonzero((private.unit % 3 == 0) == side) for side in (True, False)]
@@ -77,16 +67,16 @@ def length(statistic, sums):
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", tables.FAMILIES)
 def test_no_two_units_are_further_apart_than_the_sensitivity(family, relation):
     """Single extreme units, alone and in pairs; some come near the bound."""
     g = np.random.default_rng(4)
-    private = table(family, RECORDS)
-    made = planned(family, RECORDS, relation, RICH)
+    private = tables.table(family, RECORDS)
+    made = tables.planned(family, RECORDS, relation, RICH)
     ones = []
     for _ in range(40):
         exposure = None if private.exposure is None else g.choice([0.01, 0.5, 2.0], 1)
-        one = Given(extreme_rows(g, 1), extreme_targets(g, family, 1), exposure)
+        one = Given(tables.extreme_rows(g, 1), tables.extreme_targets(g, family, 1), exposure)
         ones.append(next(unit_rows(family, made.declaration, one)))
     for statistic, _ in asked(made, as_given(private)):
         sums = [np.asarray(statistic.of(rows)[0], object) for rows in ones]
@@ -117,11 +107,11 @@ def test_rows_that_no_person_can_have_stay_within_the_bounds_of_cox():
 
 def test_products_of_whitened_rows_are_bounded_whatever_their_length():
     g = np.random.default_rng(6)
-    declared = planned("linear", RECORDS, Relation.REPLACE_ONE).declaration
+    declared = tables.planned("linear", RECORDS, Relation.REPLACE_ONE).declaration
     frame = Frame(np.zeros(7), 5.0 * np.eye(7))
     statistic = Again("again", 1.5**2, frame)
     for _ in range(20):
-        one = Given(extreme_rows(g, 1), np.zeros(1))
+        one = Given(tables.extreme_rows(g, 1), np.zeros(1))
         sums = statistic.of(next(unit_rows("linear", declared, one)))[0]
         assert 0.9 * statistic.bound <= length(statistic, sums) <= statistic.bound
 
@@ -141,12 +131,12 @@ def test_a_person_with_an_event_in_every_bin_pulls_no_harder_than_one_can():
 @pytest.mark.parametrize("relation", list(Relation))
 def test_the_centre_moves_as_far_as_its_bound_and_no_further(relation):
     """All corners of the box with all levels: single rows, in pairs or beside none."""
-    made = declaration("linear")
+    made = tables.declaration("linear")
     centre = Centre.declared(made, relation)
     corners = [
         (first, second, flag, *level)
-        for first in (LOW[0], HIGH[0])
-        for second in (LOW[1], HIGH[1])
+        for first in (tables.LOW[0], tables.HIGH[0])
+        for second in (tables.LOW[1], tables.HIGH[1])
         for flag in (0.0, 1.0)
         for level in np.vstack([np.zeros(4), np.eye(4)])
     ]
