@@ -14,6 +14,7 @@ from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.noise.kernel_noise import NetworkNoise
 from tests.mechanisms.specs import training_spec
+from tests.noise.released import Floating
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 Y = X @ np.array([1.0, -1.0, 0.5], np.float32)
@@ -57,14 +58,6 @@ def test_hidden_batches_are_audited_by_guesses():
     _, lower = audited(spec)
     assert 0.0 <= lower.epsilon <= tightest(spec, 1e-5).guarantee.epsilon(1e-5)
     assert dict(lower.counts)["coins"] == CANARIES
-
-
-class Floating(SeededRandomness):
-    """Has no whole numbers to give."""
-
-    @property
-    def draws_exactly(self):
-        return False
 
 
 def test_halved_noise_and_skipped_clips_are_found(monkeypatch):

@@ -1,7 +1,6 @@
 """A release can be checked: two builds agree, the recipe has the wheel's requirements, and provenance is signed."""
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -13,18 +12,14 @@ from pathlib import Path
 import pytest
 
 from sordino.ledger.signing_keys import new_key
+from tests.scripts import script
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def build():
-    spec = importlib.util.spec_from_file_location("release_script", ROOT / "release" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "release" / "build.py")
 
 
 def test_the_conda_recipe_has_the_requirements_of_the_wheel() -> None:

@@ -1,6 +1,5 @@
 """The wheel holds the package and the JSON Schemas that are made for it; an editable installation makes them itself."""
 
-import importlib.util
 import zipfile
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from sordino.core.spec.document import schema_text
 from sordino.data.schema_check import json_schema_text
 from sordino.report import dossier as evidence
+from tests.scripts import script
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = {"sordino/core/spec/spec.schema.json": schema_text, "sordino/data/schema.schema.json": json_schema_text}
@@ -47,11 +47,7 @@ def test_a_wheel_has_the_digest_of_the_code_it_was_built_from(unpacked, monkeypa
 def test_no_copy_lies_in_the_tree_and_an_editable_installation_gets_none() -> None:
     assert list((ROOT / "src").rglob("*.schema.json")) == []
     pytest.importorskip(BUILDER[0], reason=BUILDER[1])
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script(ROOT / "hatch_build.py")
     given: dict = {"force_include": {}}
     module.SchemaHook(str(ROOT), {}, None, None, "", "wheel").initialize("editable", given)
     assert given == {"force_include": {}}

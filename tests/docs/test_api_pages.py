@@ -1,26 +1,16 @@
 """The API reference lists what the package exports, whatever its modules are called, and says something about each."""
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import sordino
+from tests.scripts import script
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def api_pages() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_api_pages", DOCS / "api_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-API = api_pages()
+API = script(DOCS / "api_pages.py")
 PAGES = API.pages()
 FACE = [name for name in sordino.__all__ if not name.startswith("_")]
 

@@ -1,22 +1,16 @@
 """The notebooks hold the cells of their script, with outputs, and come out the same when they are executed again."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 
+from tests.scripts import script
+
 FOLDER = Path(__file__).parents[2] / "examples" / "notebooks"
 
 
-def script():
-    spec = importlib.util.spec_from_file_location("build_notebooks", FOLDER / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-BUILD = script()
+BUILD = script(FOLDER / "build.py")
 NAMES = sorted(BUILD.NOTEBOOKS)
 
 

@@ -1,6 +1,5 @@
 """docs/reference/theorems.md is what `make docs` writes, and its table is how the theorems behave."""
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -11,18 +10,14 @@ from docs.cells import covered
 from sordino.accounting.evaluate import theorems
 from sordino.core.bound import View
 from tests.conformance.cells import cell_of, stated_cells
+from tests.scripts import script
 
 FOLDER = Path(__file__).parents[2] / "docs"
 PAGE = (FOLDER / "reference" / "theorems.md").read_text(encoding="utf-8")
 
 
 def build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_build", FOLDER / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(FOLDER / "build.py")
 
 
 @cache

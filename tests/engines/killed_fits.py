@@ -18,7 +18,7 @@ from sordino.fitting import resume as kept_rounds
 from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
-from tests.ledger.processes import DIE_WITH_US, MARK_CALLS, SET_OPTIONS, SYSCALL, TRACEME, ended, forked, ptrace
+from tests.ledger.processes import TRACEME, ended, forked, killed_in_phase, ptrace
 
 SCHEMA = declared_lines("records = 40\na: 0..1\ny: 0..1 [target]")
 
@@ -95,25 +95,7 @@ def killed_at(folder: Path, phase: int, stop: int) -> bool:
         fit(folder)
         return 0
 
-    child, reports = forked(work)
-    try:
-        os.waitpid(child, 0)
-        ptrace(SET_OPTIONS, child, MARK_CALLS | DIE_WITH_US)
-        now, left = 0, stop
-        while True:
-            ptrace(SYSCALL, child)
-            _, status = os.waitpid(child, 0)
-            if os.WIFEXITED(status) or os.WIFSIGNALED(status):
-                return False
-            signalled = os.WSTOPSIG(status)
-            now += signalled == signal.SIGSTOP
-            left -= now == phase and signalled == signal.SIGTRAP | 0x80
-            if left == 0:
-                os.kill(child, signal.SIGKILL)
-                ended(child)
-                return True
-    finally:
-        os.close(reports)
+    return killed_in_phase(work, 0, phase, stop)
 
 
 def wrong(folder: Path, ledger: Ledger) -> str | None:

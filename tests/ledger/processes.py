@@ -232,22 +232,16 @@ def killed_at_every_call(ledger, release, options) -> dict:
     return told
 
 
-def killed_at(ledger, release, phase: int, stop: int) -> bool:
-    """Whether a process that debits and then keeps a fingerprint was killed at that stop before it ended."""
+def killed_in_phase(work, now: int, phase: int, stop: int) -> bool:
+    """Whether a process was killed at that stop of that phase before it ended; it stops itself where phases begin.
 
-    def work(_report) -> int:
-        ptrace(TRACEME)
-        os.kill(os.getpid(), signal.SIGSTOP)  # begins phase 1
-        entry = ledger.debit(*release)
-        os.kill(os.getpid(), signal.SIGSTOP)  # begins phase 2
-        ledger.check_content(entry, {"age": np.arange(4.0) + os.getpid() % 7})
-        return 0
-
+    `now` is the phase that begins where it stops itself for the first time.
+    """
     child, reports = forked(work)
     try:
         os.waitpid(child, 0)
         ptrace(SET_OPTIONS, child, MARK_CALLS | DIE_WITH_US)
-        now, left = 1, stop
+        left = stop
         while True:
             ptrace(SYSCALL, child)
             _, status = os.waitpid(child, 0)
@@ -262,6 +256,20 @@ def killed_at(ledger, release, phase: int, stop: int) -> bool:
                 return True
     finally:
         os.close(reports)
+
+
+def killed_at(ledger, release, phase: int, stop: int) -> bool:
+    """Whether a process that debits and then keeps a fingerprint was killed at that stop before it ended."""
+
+    def work(_report) -> int:
+        ptrace(TRACEME)
+        os.kill(os.getpid(), signal.SIGSTOP)  # begins phase 1
+        entry = ledger.debit(*release)
+        os.kill(os.getpid(), signal.SIGSTOP)  # begins phase 2
+        ledger.check_content(entry, {"age": np.arange(4.0) + os.getpid() % 7})
+        return 0
+
+    return killed_in_phase(work, 1, phase, stop)
 
 
 def out_of_space(ledger, release, _options) -> int:

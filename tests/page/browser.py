@@ -7,7 +7,9 @@ import os
 import select
 import shutil
 import signal
+import struct
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,3 +175,15 @@ def _ended(process: int) -> None:
             os.waitpid(process, 0)
             return
         time.sleep(0.05)
+
+
+def stored_rows(png: bytes) -> list[bytes]:
+    """The rows of a picture, three bytes a pixel, each behind the byte that names its filter."""
+    width, _ = struct.unpack(">II", png[16:24])
+    start, data = 8, b""
+    while start < len(png):
+        length, kind = struct.unpack(">I4s", png[start : start + 8])
+        data += png[start + 8 : start + 8 + length] if kind == b"IDAT" else b""
+        start += length + 12
+    rows, size = zlib.decompress(data), 1 + width * 3
+    return [rows[place : place + size] for place in range(0, len(rows), size)]

@@ -1,9 +1,8 @@
 """The report in a real browser: silent, offline, readable on a phone and in the dark, usable without a mouse."""
 
-import struct
-import zlib
-
 import pytest
+
+from tests.page.browser import stored_rows
 
 pytestmark = pytest.mark.page
 
@@ -91,15 +90,8 @@ def test_a_screen_reader_finds_landmarks_and_named_figures(tab, pages):
 
 
 def _luminance(png: bytes) -> float:
-    """Mean of the first bytes of the first row's pixels, unfiltered: enough to tell paper from night."""
-    width = struct.unpack(">I", png[16:20])[0]
-    start, data = 8, b""
-    while start < len(png):
-        length, kind = struct.unpack(">I4s", png[start : start + 8])
-        data += png[start + 8 : start + 8 + length] if kind == b"IDAT" else b""
-        start += length + 12
-    row = zlib.decompress(data)[1 : 1 + width * 3]
-    return row[0] / 255
+    """The first byte of the first pixel, unfiltered: enough to tell paper from night."""
+    return stored_rows(png)[0][1] / 255
 
 
 def _contrast(tab, selector: str) -> float:

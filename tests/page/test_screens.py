@@ -7,12 +7,12 @@ import base64
 import os
 import re
 import struct
-import zlib
 from pathlib import Path
 
 import pytest
 
 from sordino.cli import main
+from tests.page.browser import stored_rows
 from tests.report.handed_over import HandedOver, handed_over
 
 pytestmark = [pytest.mark.page, pytest.mark.slow]
@@ -44,15 +44,7 @@ def page_of(made: HandedOver, name: str) -> Path:
 
 def colours(png: bytes) -> int:
     """How many different rows of pixels a picture has: a blank one has one."""
-    width, _ = struct.unpack(">II", png[16:24])
-    start, data = 8, b""
-    while start < len(png):
-        length, kind = struct.unpack(">I4s", png[start : start + 8])
-        data += png[start + 8 : start + 8 + length] if kind == b"IDAT" else b""
-        start += length + 12
-    rows = zlib.decompress(data)
-    size = 1 + width * 3
-    return len({rows[place : place + size] for place in range(0, len(rows), size)})
+    return len(set(stored_rows(png)))
 
 
 def shot(tab, path: Path, name: str, size: str, screens: Path) -> bytes:

@@ -3,7 +3,6 @@
 Hunts here run in this process with a fixed number of calls and fixed seeds, so that they are the same every time.
 """
 
-import importlib.util
 import math
 from pathlib import Path
 
@@ -14,13 +13,9 @@ from sordino.auditing.hunter.domain import PrivacyClaim
 from sordino.auditing.hunter.search import Hunt, HunterOptions
 from tests.auditing.hunter import mechanisms
 from tests.auditing.hunter.in_process import InProcess
+from tests.scripts import script
 
-_PATH = Path(__file__).parents[3] / "bench" / "claims" / "naive_claims.py"
-_spec = importlib.util.spec_from_file_location("naive_claims", _PATH)
-assert _spec is not None
-assert _spec.loader is not None
-naive = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(naive)
+naive = script(Path(__file__).parents[3] / "bench" / "claims" / "naive_claims.py")
 
 NUMBERS = {"records": {"low": 0, "high": 1}, "size": [0, 6]}
 BIT = {"records": {"values": [0, 1]}, "size": [1, 1]}

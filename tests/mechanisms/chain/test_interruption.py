@@ -1,38 +1,25 @@
 """Processes that are killed leave a state from which the run ends with the same bits."""
 
-import importlib.util
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sordino.mechanisms.checkpoint import read_record
+from tests.mechanisms.chain import resumable
 
-SCRIPT = Path(__file__).parent / "resumable.py"
 ENVIRONMENT = {**os.environ, "JAX_PLATFORMS": "cpu"}
-
-
-@pytest.fixture(scope="module")
-def script():
-    """The script as a module, for the parts of a story that need no process of their own."""
-    described = importlib.util.spec_from_file_location("resumable", SCRIPT)
-    assert described is not None
-    assert described.loader is not None
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
-    return module
 
 
 def killed(folder, after, scheme="poisson", number=signal.SIGKILL):
     """Begin or take up the run in a process, kill it some time after its first block, say how it ended."""
     (folder / "begun").unlink(missing_ok=True)
-    command = [sys.executable, str(SCRIPT), str(folder), "0.02", scheme]
+    command = [sys.executable, resumable.__file__, str(folder), "0.02", scheme]
     process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not (folder / "begun").exists():
@@ -45,27 +32,27 @@ def killed(folder, after, scheme="poisson", number=signal.SIGKILL):
     return process.returncode
 
 
-def test_a_run_that_is_killed_ends_with_the_same_bits(tmp_path, script):
+def test_a_run_that_is_killed_ends_with_the_same_bits(tmp_path):
     """At once, or as a system asks for it."""
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
-    whole = script.iterates(tmp_path / "whole")
+    whole = resumable.iterates(tmp_path / "whole")
     moments = random.Random(1)
     for number in (signal.SIGKILL, signal.SIGTERM):
         assert killed(tmp_path / "cut", moments.uniform(0.0, 0.15), number=number) == -number
-    assert 0 <= read_record(tmp_path / "cut" / "run.checkpoint").values["step"] < script.STEPS
-    np.testing.assert_array_equal(script.iterates(tmp_path / "cut"), whole)
+    assert 0 <= read_record(tmp_path / "cut" / "run.checkpoint").values["step"] < resumable.STEPS
+    np.testing.assert_array_equal(resumable.iterates(tmp_path / "cut"), whole)
     assert [entry.name for entry in (tmp_path / "cut").iterdir()] == ["begun"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["full", "reshuffled", "without-replacement", "poisson"])
-def test_kills_at_six_random_moments_change_nothing(tmp_path, script, scheme):
+def test_kills_at_six_random_moments_change_nothing(tmp_path, scheme):
     """24 kills in all; whenever one comes too late, the run was complete."""
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
-    whole = script.iterates(tmp_path / "whole", scheme=scheme)
+    whole = resumable.iterates(tmp_path / "whole", scheme=scheme)
     moments = random.Random(scheme)
     codes = [killed(tmp_path / "cut", moments.uniform(0.0, 0.1), scheme) for _ in range(6)]
     assert codes.count(-signal.SIGKILL) >= 3
-    np.testing.assert_array_equal(script.iterates(tmp_path / "cut", scheme=scheme), whole)
+    np.testing.assert_array_equal(resumable.iterates(tmp_path / "cut", scheme=scheme), whole)

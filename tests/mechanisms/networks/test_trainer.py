@@ -13,6 +13,7 @@ from sordino.mechanisms.networks.training import Training
 from sordino.noise.lattice import lattice_exponent
 from tests.accounting.described import described as run_described
 from tests.mechanisms.specs import training_spec
+from tests.noise.released import Floating
 
 ROWS, DIM = 12, 4
 START = {"w": jnp.zeros(DIM)}
@@ -66,14 +67,6 @@ def gaussians(seed, steps, exact=True):
     spacing = 2.0 ** lattice_exponent(CLIP, 2**18, 2.0 * CLIP)
     drawn = source.whole_gaussians(Purpose.NOISE, 0, steps, np.full(1, 2.0 * CLIP / spacing), DIM)
     return drawn * spacing / (2.0 * CLIP)
-
-
-class Floating(SeededRandomness):
-    """Has no whole numbers to give."""
-
-    @property
-    def draws_exactly(self):
-        return False
 
 
 @pytest.mark.parametrize("source", [SeededRandomness, Floating])
