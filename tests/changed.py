@@ -50,9 +50,11 @@ def exported(package: str) -> dict[str, str]:
 def imported(file: Path) -> set[str]:
     """The modules of the project, and the names that may be modules, which a file imports anywhere.
 
-    A name that a package takes from one of its modules counts as that module.
+    A name that a package takes from one of its modules counts as that module, imported or used as `package.name`.
     """
     names: set[str] = set()
+    packages: dict[str, str] = {}
+    used: set[tuple[str, str]] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -60,6 +62,10 @@ def imported(file: Path) -> set[str]:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
             if node.module.partition(".")[0] == "sordino":
                 names |= {exported(node.module).get(alias.name, node.module) for alias in node.names}
+                packages |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used.add((node.value.id, node.attr))
+    names |= {exported(packages[name])[part] for name, part in used if part in exported(packages.get(name, ""))}
     return {name for name in names if name.partition(".")[0] in {"sordino", "papers", "tests"}}
 
 
