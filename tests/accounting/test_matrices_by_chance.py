@@ -109,8 +109,7 @@ def test_without_shared_moves_it_would_be_too_small(monkeypatch: pytest.MonkeyPa
     truth = float(np.maximum(own - none, 0).sum())
     assert truth <= guarantee("matrix.allocated", spec).delta(0.0)
     monkeypatch.setattr(matrix, "_own_products", lambda moves, length, *_: np.eye(1, length)[0] * (moves @ moves))
-    other = spec.with_values({"algorithm.contribution": 2.0})
-    assert guarantee("matrix.allocated", other).delta(0.0) < truth
+    assert guarantee("matrix.allocated", spec.with_values({"algorithm.contribution": 2.0})).delta(0.0) < truth
 
 
 @RELATIONS

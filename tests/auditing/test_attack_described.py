@@ -67,8 +67,7 @@ def test_the_record_of_the_last_step_is_attacked():
 
 
 def test_a_projected_run_keeps_its_coordinates():
-    projected = spec(**{"algorithm.projection": {"kind": "ball", "radius": 1.0}})
-    assert on_few_axes(projected, 1).dim == 3
+    assert on_few_axes(spec(**{"algorithm.projection": {"kind": "ball", "radius": 1.0}}), 1).dim == 3
     assert on_few_axes(spec(), 1).dim == 1
 
 

@@ -67,8 +67,7 @@ HIDDEN = ["golden-poisson", "golden-poisson-replace-one", "shuffle-once-last-ite
 def test_a_described_run_is_audited_below_its_certificate(name):
     described = read_spec(SPECS / f"{name}.json").with_values({"algorithm.steps": 20})
     found = one_run_guesses(described, AuditOptions(delta=1e-3, seed=2))
-    certified = explain(described, 1e-3).epsilon
-    assert found.epsilon <= certified
+    assert found.epsilon <= explain(described, 1e-3).epsilon
     assert found.relation is described.relation
 
 
@@ -90,8 +89,7 @@ def test_hidden_batches_are_audited_by_guesses_with_more_canaries_than_axes(name
     found = [one_run(described, AuditOptions(delta=1e-5, seed=seed)) for seed in range(3)]
     certified = explain(described, 1e-5).epsilon
     for one in found:
-        counts = dict(one.counts)
-        assert counts["coins"] >= 10 * described.dim
+        assert dict(one.counts)["coins"] >= 10 * described.dim
         assert one.epsilon <= certified
         assert "its batches are hidden" in one.evidence
         assert ("Nothing was found" in one.evidence) == (one.epsilon == 0.0)

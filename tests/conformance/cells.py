@@ -18,8 +18,7 @@ def stated_cells() -> dict[Cell, Spec]:
     """Cell -> a spec in it, built from the examples; cells that the reader refuses are absent."""
     found: dict[Cell, Spec] = {}
     for spec in EXAMPLES.values():
-        kind = ALGORITHMS.word_of(spec.algorithm)
-        for cell in statable(kind):
+        for cell in statable(ALGORITHMS.word_of(spec.algorithm)):
             made = None if cell in found else changed(spec, _values(spec, cell))
             if made is not None:
                 found[cell] = made

@@ -42,8 +42,7 @@ def test_a_result_is_short_text_html_a_frame_and_a_plot(name):
     assert result._repr_html_().count("<table") >= 1
     assert len(result.to_frame()) == len(next(iter(result.shown.columns.values())))
     assert result.to_latex().count(r"\begin{tabular}") == sum(bool(rows) for _, rows in result.shown.tables)
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
+    pytest.importorskip("matplotlib").use("Agg")
     assert result.plot() is not None
 
 

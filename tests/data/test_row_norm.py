@@ -79,8 +79,7 @@ def test_encoded_rows_and_targets_respect_their_certificates(values, low, scalin
         row_norm=None if cap is None else RowNorm(cap, includes),
     )
     encoded = encode(schema, from_matrix(values, list("abc")), Relation.REPLACE_ONE)
-    certificate = schema.feature_norm_certificate()
-    assert_within(encoded.features, certificate.value)
+    assert_within(encoded.features, schema.feature_norm_certificate().value)
     bound, width = (one.value for one in schema.target_certificates())
     for dtype in (np.float64, np.float32):
         target = [Fraction(float(value)) for value in encoded.target.astype(dtype)]
@@ -123,8 +122,7 @@ def test_a_cap_that_never_acts_clips_nothing():
 
 
 def test_a_missing_value_counts_towards_the_bound():
-    kind = Number(0, 0.1, UNSCALED, INDICATOR)
-    schema = Schema(2, (Feature("x", kind),), None, False)
+    schema = Schema(2, (Feature("x", Number(0, 0.1, UNSCALED, INDICATOR)),), None, False)
     assert_within(encode_features(schema, from_matrix([[math.nan], [0.1]], ["x"])), schema.norm_bound)
     assert schema.norm_bound == 1.0
 

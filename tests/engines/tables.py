@@ -162,8 +162,7 @@ def paths(folder: Path, tmp_path: Path) -> dict[str, str]:
 def frames(folder: Path) -> dict[str, Any]:
     """The same rows in memory, and promised by a lazy frame."""
     whole = rows_of(folder)
-    polars = pytest.importorskip("polars", reason="needs sordino[polars]")
-    frame = polars.from_arrow(whole)
+    frame = pytest.importorskip("polars", reason="needs sordino[polars]").from_arrow(whole)
     return {
         "Arrow table": whole,
         "Arrow C stream": Streams(whole),

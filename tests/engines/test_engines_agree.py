@@ -56,8 +56,7 @@ def test_people_in_several_files_are_counted_wrongly_without_being_brought_toget
 
 
 def test_no_bucket_divides_a_person_and_the_key_decides():
-    rows = parts_of(table("linear"))
-    (one,) = rows[0].tables(COLUMNS)
+    (one,) = parts_of(table("linear"))[0].tables(COLUMNS)
     spread, other = (UnitSpread("who", (), COLUMNS, 5, key=bytes([k]) * 16) for k in (1, 2))
     places, who = spread.places(one), one.columns["who"].numbers(())
     assert all(len(set(places[who == person])) == 1 for person in np.unique(who))

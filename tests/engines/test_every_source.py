@@ -101,8 +101,7 @@ def same_fit(one, other) -> bool:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("visits")
-    return with_events(place)
+    return with_events(tmp_path_factory.mktemp("visits"))
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,7 @@ NUMBERS = ArrayBounds(-1, 1, target=(-2, 2))
 @pytest.fixture(scope="module")
 def rows():
     generator = np.random.default_rng(1)
-    X = generator.uniform(-1, 1, (4000, 4))
-    return X, generator
+    return generator.uniform(-1, 1, (4000, 4)), generator
 
 
 def test_the_words_of_the_command_line_are_the_estimators():

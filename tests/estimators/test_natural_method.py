@@ -281,8 +281,7 @@ def test_an_audit_of_the_code_that_made_a_release_finds_nothing_and_reaches_the_
     kinds = (Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0)))
     schema = Schema(records=100, features=kinds, target=Target("y", Number(-1, 1)), intercept=True)
     model = PrivateBayesianNetworkRegressor(schema=schema, method="natural", hidden=(1,), **BUDGET)
-    release = model.fit({"a": a, "b": b, "y": a}).release_
-    found = replay_release(release, confidence=0.9999, seed=1, seconds=1.0)
+    found = replay_release(model.fit({"a": a, "b": b, "y": a}).release_, confidence=0.9999, seed=1, seconds=1.0)
     assert found.refuted == ()
     assert 0.99 < found.ratio <= 1.0
     assert 0.7 * found.planned < found.realised <= found.planned

@@ -188,8 +188,7 @@ def test_one_file_with_float_keys_is_refused_before_the_debit(tmp_path):
     """What pandas writes when one key of a file is missing: its neighbours above 2^53 are one."""
     keys = [2**60 + place for place in range(N)]
     for name, some in (("1", keys[:-1]), ("2", [*keys[-1:], None])):
-        frame = pd.DataFrame({"who": some, "a": 0.5, "y": 0.5})
-        frame.to_parquet(tmp_path / f"{name}.parquet")
+        pd.DataFrame({"who": some, "a": 0.5, "y": 0.5}).to_parquet(tmp_path / f"{name}.parquet")
     schema = declared_lines(f"records = {N}\na: 0..1\nwho: unit of 2\ny: 0..1 [target]")
     ledger = Ledger.open(tmp_path / "ledger", "clinic", "add-remove", 50.0, 1e-4)
     budget = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0, "ledger": ledger}

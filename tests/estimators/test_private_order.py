@@ -79,8 +79,7 @@ def test_rows_are_read_after_the_debit_and_never_when_the_ledger_refuses(rows, t
         PrivateLinearRegression(schema=refusing, ledger=generous, **BUDGET).fit(bad, y)
     assert generous.balance().releases == 1
     fitted = PrivateLinearRegression(schema=BOUNDS, ledger=generous, **BUDGET).fit(X, y)
-    digest = generous.entries()[1].digest
-    assert fitted.release_.ledger == {"dataset": "clinic", "entry": 2, "digest": digest}
+    assert fitted.release_.ledger == {"dataset": "clinic", "entry": 2, "digest": generous.entries()[1].digest}
     assert generous.verify().sound
 
 

@@ -125,8 +125,7 @@ def test_noise_moves_the_centre_no_further_than_the_shares_allow():
     size = len(schema.feature_names) - 1
     geometry = ridge.read_geometry(schema, np.random.default_rng(0).normal(0, 5.0, size), 5.0)
     assert np.all(np.linalg.eigvalsh(geometry.products) >= -1e-12)
-    first = slice(1, 1 + LEVELS[0])
-    assert geometry.centre[first].sum() == pytest.approx(1.0)
+    assert geometry.centre[slice(1, 1 + LEVELS[0])].sum() == pytest.approx(1.0)
     assert np.all(np.abs(geometry.centre) <= 1.0)
 
 

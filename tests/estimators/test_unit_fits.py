@@ -120,8 +120,7 @@ def test_records_beyond_the_most_and_how_units_are_spelled_change_nothing():
 
 
 def test_the_target_may_stand_apart_and_an_empty_table_is_answered():
-    table = people(500, 0.5, 3)
-    frame, declared = table.frame(), schema(500)
+    frame, declared = people(500, 0.5, 3).frame(), schema(500)
     given = {"epsilon": 1.0, "delta": 1e-6, "schema": declared, "random_state": 1}
     model = PrivateLinearRegression(relation="replace-one", **given)
     apart = model.fit(frame.drop(columns="y"), frame["y"]).posterior_.mean

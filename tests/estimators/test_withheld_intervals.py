@@ -101,8 +101,7 @@ def test_effects_far_beyond_the_prior_have_a_caution_and_the_range_of_far_effect
 def test_far_effects_are_said_on_the_page(tmp_path):
     subject = open_subject(write_release(tmp_path / "far", far(6.0).release_))
     assert subject.cautions[0] == FAR_EFFECTS
-    low = math.floor(100 * FAR_COVERED[0.95][0])
-    assert f"contained the truth {low} to" in coverage(subject.release)
+    assert f"contained the truth {math.floor(100 * FAR_COVERED[0.95][0])} to" in coverage(subject.release)
 
 
 def test_intervals_of_custom_models_by_variational_gradients_are_withheld():

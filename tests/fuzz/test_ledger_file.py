@@ -18,8 +18,7 @@ from tests.ledger.conftest import make_gaussian_release
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "ledger"
-    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    ledger.debit(*make_gaussian_release(0.1))
+    Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5).debit(*make_gaussian_release(0.1))
     use(path)
     return path
 

@@ -143,8 +143,7 @@ def test_replay_moves_no_call_beyond_the_plan_of_the_spec(relation, units):
     rest = joined(*(drawn(rng, 1, f"other {place}") for place in range(6)))
 
     def run(columns):
-        rows = rows_of(declared, columns)
-        sums = sums_in_memory(rows)
+        sums = sums_in_memory(rows_of(declared, columns))
         return lambda sources: {"answers": [found for _, found in plan.answered(sums, Sources(None, sources), 0.95)]}
 
     reached = 0.0

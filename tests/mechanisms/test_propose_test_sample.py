@@ -107,8 +107,7 @@ def test_every_count_has_its_margin_and_its_noise():
     assert len(clean(RUN, x, y, generator).x) == RECORDS - 1
     noise = 1 / RUN.epsilon
     # The record beyond the cap is not counted in line 12.
-    of_slope = slope_scale(RUN, cap, RECORDS - 1.0)
-    assert generator.scales == pytest.approx([noise, noise, of_slope, noise])
+    assert generator.scales == pytest.approx([noise, noise, slope_scale(RUN, cap, RECORDS - 1.0), noise])
 
     y = np.full(RECORDS, 3.0)
     assert clean(RUN, x, y, Scripted(0.0, 0.0, 0.0, 0.0)) is not None

@@ -180,8 +180,7 @@ def test_gradients_that_overflow_are_bounded_all_the_same():
         (models.Probit(), -1.0),
         (models.GaussianMixture((0.5, 0.5), 1e-3), 0.0),
     ):
-        start = jnp.full(model.dim(2), theta[0])
-        assert clipped_length(model, start, x, jnp.asarray(y), 1.0) <= 1.0
+        assert clipped_length(model, jnp.full(model.dim(2), theta[0]), x, jnp.asarray(y), 1.0) <= 1.0
     nothing = models.JaxModel(lambda theta, x, y: jnp.nan * jnp.vdot(theta, x), 2)
     assert clipped_length(nothing, theta, x, jnp.asarray(0.0), 1.0) == 0.0
 

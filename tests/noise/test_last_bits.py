@@ -76,8 +76,7 @@ class Watched(SeededRandomness):
 
 def lowest_bits(values: np.ndarray) -> np.ndarray:
     """The exponent of the lowest bit that is set; zeros are left out."""
-    some = np.abs(values[values != 0.0])
-    words = some.view(np.int64)
+    words = np.abs(values[values != 0.0]).view(np.int64)
     fraction = (words & (2**52 - 1)) | 2**52
     return (words >> 52) - 1075 + np.log2((fraction & -fraction).astype(np.float64))
 

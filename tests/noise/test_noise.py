@@ -85,6 +85,5 @@ def test_a_step_has_one_scale_for_all_coordinates(quadratic):
     Under independent coordinates |x| > 20 and |y| > 20 would meet with probability below 1e-3, here it is about half
     of the probability of one.
     """
-    sample = np.abs(one_noise_step(quadratic, 1.1, 20_000))
-    far = sample > 20.0
+    far = np.abs(one_noise_step(quadratic, 1.1, 20_000)) > 20.0
     assert far.all(axis=1).sum() > 0.3 * far[:, 0].sum() > 30

@@ -105,8 +105,7 @@ def test_every_product_of_a_kernel_asks_for_full_precision(name, monkeypatch):
 def test_sums_of_clipped_gradients_ask_for_full_precision(model, clipping):
     theta, X, y = jnp.zeros(model.dim(4)), jnp.zeros((8, 4)), jnp.zeros(8)
     text = jax.jit(lambda *given: model.batch_gradient(*given, jnp.ones(8), clipping)).lower(theta, X, y).as_text()
-    last = [line for line in text.splitlines() if "dot_general" in line][-1]
-    assert "precision = [HIGHEST, HIGHEST]" in last
+    assert "precision = [HIGHEST, HIGHEST]" in [line for line in text.splitlines() if "dot_general" in line][-1]
 
 
 @pytest.mark.gpu

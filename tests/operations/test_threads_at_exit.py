@@ -99,5 +99,4 @@ def test_a_process_cut_short_after_jax_was_loaded_ends_without_its_exit_handlers
 
 @pytest.mark.slow
 def test_none_of_sixty_refusals_aborts(tmp_path):
-    bad = str(uneven_csv(tmp_path / "bad.csv", 30_000_000))
-    assert exit_codes(["schema", "check", SCHEMA, bad], 60) == {2}
+    assert exit_codes(["schema", "check", SCHEMA, str(uneven_csv(tmp_path / "bad.csv", 30_000_000))], 60) == {2}

@@ -38,8 +38,7 @@ def test_a_linear_model_is_fitted_within_its_intervals(fitted):
 
 def test_the_posterior_is_wider_by_the_noise(fitted):
     _, _, release = fitted
-    shares = release.settings["share_of_noise"]
-    assert all(0.05 < share < 0.95 for share in shares)
+    assert all(0.05 < share < 0.95 for share in release.settings["share_of_noise"])
 
 
 def test_a_folder_comes_back_and_predicts(fitted, tmp_path):

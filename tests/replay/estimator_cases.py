@@ -155,8 +155,7 @@ class Bench:
         return self._recorder.record(self._fit(rows), self._recorded)
 
     def replay(self, recording: Recording, rows: Rows) -> Replayed:
-        second = self._recorder.replay(recording, self._fit(rows))
-        return compare(self.spec, recording, second)
+        return compare(self.spec, recording, self._recorder.replay(recording, self._fit(rows)))
 
     @property
     def spec(self) -> Any:

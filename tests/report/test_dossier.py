@@ -277,8 +277,7 @@ def test_whoever_reads_a_release_says_that_its_signature_is_broken(made, tmp_pat
     assert '<p class="word">No</p>' in page.read_text()
     with pytest.raises(InputError, match="was changed"):
         read_release(folder)
-    said = refusal(capsys, "sign", "dossier", folder, "--out", tmp_path / "out")
-    assert "release.json was changed" in said
+    assert "release.json was changed" in refusal(capsys, "sign", "dossier", folder, "--out", tmp_path / "out")
     assert main(["sign", "release", str(folder), "--key", str(made.key), "--replace"]) == 0
     assert main(["show", str(folder)]) == 0
 
@@ -288,8 +287,7 @@ def test_a_program_that_is_replayed_and_contradicts_has_no_dossier(made, tmp_pat
     monkeypatch.setattr(
         evidence, "replay_release", lambda *a, **k: replace(real(*a, **k), refuted=("the noise is half",))
     )
-    said = refusal(capsys, "sign", "dossier", made.release, "--out", tmp_path / "out")
-    assert "Hand nothing over" in said
+    assert "Hand nothing over" in refusal(capsys, "sign", "dossier", made.release, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

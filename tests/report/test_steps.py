@@ -105,8 +105,7 @@ def test_a_run_of_several_parts_is_stopped_in_its_last_one():
 
 def test_where_there_are_no_curves_there_is_a_sentence_but_for_runs_without_steps_to_stop_at():
     assert sandwich(spec_named("posterior-bounded"), DELTA) == ""
-    single = spec_named("cyclic-last-iterate").with_values({"algorithm.steps": 1})
-    assert sandwich(single, DELTA) == ""
+    assert sandwich(spec_named("cyclic-last-iterate").with_values({"algorithm.steps": 1}), DELTA) == ""
     assert "take too long" in str(sandwich(spec_named("cyclic-last-iterate"), DELTA, patience=0.0))
     # No audit is made of an instance, which may lie in a file of private rows.
     assert sandwich(spec_named("logistic-instance"), DELTA).lower == ()

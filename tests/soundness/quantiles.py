@@ -180,8 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--instances", type=int, default=len(EVERY_RUN), help=f"of every kind, up to {len(every)}")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
-    found = gather(every[: options.instances], None, options.workers)
-    options.write.write_text(page(found), encoding="utf-8")
+    options.write.write_text(page(gather(every[: options.instances], None, options.workers)), encoding="utf-8")
 
 
 if __name__ == "__main__":

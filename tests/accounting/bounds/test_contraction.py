@@ -72,8 +72,7 @@ def test_no_batch_of_quadratics_stretches_more_than_that() -> None:
     generator = np.random.default_rng(31)
     decay, size, steps = 0.2, 4, np.array([0.1, 0.8, 1.7])
     problem = {"strong_convexity": 0.5, "smoothness": 1.5, "regulariser": DECAY}
-    spec = chain(batch={"scheme": "cyclic", "size": size}, problem=problem)
-    bounds = found(spec).at_each(steps)
+    bounds = found(chain(batch={"scheme": "cyclic", "size": size}, problem=problem)).at_each(steps)
     for _ in range(200):
         rotations = [np.linalg.qr(generator.standard_normal((2, 2)))[0] for _ in range(size)]
         # Each record's Hessian, regulariser included, lies between .5 and 1.5.

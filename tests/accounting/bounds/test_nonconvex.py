@@ -43,5 +43,4 @@ def test_a_step_that_forgot_everything_would_be_below(monkeypatch: pytest.Monkey
     """The comparison can fail: earlier uses are not forgotten altogether."""
     truth, far, ratio = exact(0.4, 0.2, [True] * 6)
     monkeypatch.setattr(nonconvex, "_contracted", lambda curve, *_: 0.0 * curve)
-    forgetting = LossDistribution(((nonconvex.contracted_pair(far, ratio, 1, 6), 1),))
-    assert forgetting.delta(0.2) < truth.delta(0.2)
+    assert LossDistribution(((nonconvex.contracted_pair(far, ratio, 1, 6), 1),)).delta(0.2) < truth.delta(0.2)

@@ -73,8 +73,7 @@ def test_a_million_steps_are_followed_without_overflow():
 
 
 def test_the_curve_of_gaussians_lies_above_the_gaussian_trade_off():
-    leak = GaussianShift(1.3)
-    for point in leak.curve():
+    for point in GaussianShift(1.3).curve():
         exact = stats.norm.cdf(stats.norm.isf(point.false_positive) - 1.3)
         assert point.false_negative >= exact * (1 - 1e-9)
         assert point.false_negative == pytest.approx(exact, rel=1e-6, abs=1e-12)

@@ -73,8 +73,7 @@ def test_impossible_guarantees_are_refused():
 def test_beta_lies_below_the_exact_trade_off_of_randomised_response(epsilon0, delta0):
     """max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)): Dong, Roth & Su 2022, Proposition 2.5."""
     alphas = np.concatenate([[0.0, 1.0], np.geomspace(1e-9, 1.0, 200), 1 - np.geomspace(1e-9, 1.0, 50)])
-    beta = ApproxDP(epsilon0, delta0).beta(alphas)
-    for alpha, below in zip(alphas, beta, strict=True):
+    for alpha, below in zip(alphas, ApproxDP(epsilon0, delta0).beta(alphas), strict=True):
         a, e, d = mp.mpf(float(alpha)), mp.exp(mp.mpf(epsilon0)), mp.mpf(delta0)
         exact = max(mp.mpf(0), 1 - d - e * a, (1 - d - a) / e)
         assert below <= exact

@@ -130,8 +130,7 @@ def test_one_seen_step_of_a_round_has_a_closed_form(total: int, mu: float) -> No
 
 def test_an_enclosure_that_is_made_smaller_is_caught() -> None:
     """The comparison can fail: uses left out, or a rate that is too small, contradict the bracket."""
-    value = FAST[6]
-    low, _ = value.bracket()
+    low, _ = FAST[6].bracket()
     for line, uses in ((enclosed.poisson_removed(0.1, 1.0), 95), (enclosed.poisson_removed(0.095, 1.0), 100)):
         assert line.above(arb("0.02")).power(uses).curve().epsilon(1e-5, True) < low
 

@@ -188,8 +188,7 @@ def test_a_stated_constant_keeps_its_evidence(private: bool) -> None:
     assert spec.problem.gradient_bound == Certificate(
         constants.GRADIENT_BOUND, 1.0, Evidence.BY_CONSTRUCTION, "clipped", private
     )
-    written = spec.to_dict()["problem"]["gradient_bound"]
-    assert {"reads_private_data": False} | written == stated
+    assert {"reads_private_data": False} | spec.to_dict()["problem"]["gradient_bound"] == stated
 
 
 def test_a_spec_built_in_python_equals_the_one_read() -> None:

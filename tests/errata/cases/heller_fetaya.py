@@ -101,8 +101,7 @@ def small_prior_precision() -> Numbers:
     power, later = ((1 - 1 / (alpha + k * square)) ** (2 * k) for k in (n, n + 1))
     limit = math.exp(-2 / square)
     assert power < later < limit
-    claim = next(one for one in CHAIN if one.place == "Claim D.17")
-    (margin,) = claim.printed(EDGE)
+    (margin,) = next(one for one in CHAIN if one.place == "Claim D.17").printed(EDGE)
     assert EDGE.later
     assert margin < -0.05
     reciprocal = EDGE.eta / (1 - EDGE.lam**2)

@@ -196,8 +196,6 @@ def test_uses_are_kept_apart_and_every_step_expects_as_many(separation: int, rat
         uses[np.asarray(batch[0]), step] = True
     expected = rate / (1 + (separation - 1) * rate)
     assert (np.abs(uses.mean(axis=0) - expected) <= 5 * math.sqrt(expected * (1 - expected) / 2000)).all()
-    gaps = np.concatenate([np.diff(np.flatnonzero(row)) for row in uses])
-    assert gaps.min() >= separation
+    assert np.concatenate([np.diff(np.flatnonzero(row)) for row in uses]).min() >= separation
     free = np.concatenate([np.diff(np.flatnonzero(row[: 40 - separation])) for row in uses])
-    soonest = (free == separation).mean()
-    assert soonest >= rate - 5 * math.sqrt(rate * (1 - rate) / len(free))
+    assert (free == separation).mean() >= rate - 5 * math.sqrt(rate * (1 - rate) / len(free))

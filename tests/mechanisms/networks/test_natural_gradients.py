@@ -222,8 +222,7 @@ def test_without_noise_rows_become_white(seen):
     np.testing.assert_allclose(white.T @ white / 5000, np.eye(5), atol=1e-6)
     np.testing.assert_allclose(found.variances, 1.0)
     assert np.all(found.transform[seen:-1, :seen] == 0.0)  # hidden units see the first columns only
-    drowned = whitening(rows.T @ rows / 5000, 100.0, seen)
-    assert drowned.variances.max() < 1.0
+    assert whitening(rows.T @ rows / 5000, 100.0, seen).variances.max() < 1.0
 
 
 def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():

@@ -100,8 +100,7 @@ def test_hidden_batches_are_divided_by_the_public_size_whatever_was_drawn():
 def test_batches_of_any_size_are_used_whole(scheme):
     spec = described(rounds=6, sampling={"scheme": scheme, "size": 4}, noise_multiplier=1e-9)
     counted = Training(optax.sgd(0.0), watch=lambda tree: tree["w"], microbatch=5)
-    found = train(spec, pull, START, (X, Y), SeededRandomness(1), counted)
-    sizes = found.watched[:, 0] / -CLIP
+    sizes = train(spec, pull, START, (X, Y), SeededRandomness(1), counted).watched[:, 0] / -CLIP
     np.testing.assert_allclose(sizes, np.rint(sizes), atol=1e-3)
     assert len(set(np.rint(sizes))) > 1
     if scheme == "random-allocation":
@@ -115,8 +114,7 @@ def test_correlated_noise_is_the_inverse_of_the_matrix_times_standard_noise():
         column = spec.algorithm.strategy.first_column(7)
         matrix = np.array([[column[i - j] if i >= j else 0.0 for j in range(7)] for i in range(7)])
         np.testing.assert_allclose(matrix @ found.watched / (2.0 * CLIP), gaussians(2, 7, exact=False), atol=1e-5)
-    one_step = correlation_of(spec.algorithm.strategy, 7)
-    np.testing.assert_allclose(one_step.past, [-0.5])
+    np.testing.assert_allclose(correlation_of(spec.algorithm.strategy, 7).past, [-0.5])
 
 
 class Stopped(Exception):

@@ -52,6 +52,5 @@ def test_log_hazard_ratios_are_found(relation):
     law = posterior(
         made, release(made, people.X, people.y, SeededRandomness(3), exposure=people.exposure, unit=people.unit)
     )
-    away = np.abs(law.mean[1:3] - truth)
-    assert (away <= 6 * law.deviation[1:3]).all()
+    assert (np.abs(law.mean[1:3] - truth) <= 6 * law.deviation[1:3]).all()
     assert (law.deviation[1:3] < 0.12).all()

@@ -37,8 +37,7 @@ def test_reference_values_of_section_three(chain_spec):
     # There a "full batch" run has batches of 100 that all hold the record: kappa = .2 at every step.
     scaled = problem(1000, 1, gradient_sensitivity=40.0, strong_convexity=1.0)
     for steps, expected in ((10, 0.19933), (100, 1.51632)):
-        spec = chain_spec(steps=steps, **sizes, **scaled)
-        assert mu(spec, 0) ** 2 / 2 == pytest.approx(expected, abs=6e-6)
+        assert mu(chain_spec(steps=steps, **sizes, **scaled), 0) ** 2 / 2 == pytest.approx(expected, abs=6e-6)
     cyclic = {"batch": {"scheme": "cyclic", "size": 100}, **sizes, **constants}
     for epochs, first in ((1, 0.00166), (10, 0.01260), (100, 0.01645)):
         assert mu(chain_spec(steps=10 * epochs, **cyclic), 0) ** 2 / 2 == pytest.approx(first, abs=6e-6)
@@ -74,10 +73,8 @@ def test_one_poisson_step_is_the_symmetric_mixture_pair(chain_spec):
     spec = chain_spec(steps=1, batch={"scheme": "poisson", "size": 2}, **changes)
     pair = extremal_pair(spec, 3)
     first, second = chain_law(spec, pair.first), chain_law(spec, pair.second)
-    shifts = np.unique(first.line().locations)
-    assert shifts.tolist() == pytest.approx([0.0, 0.2 * 1.0 / 2])
-    weight = first.weights[first.line().locations > 0].sum()
-    assert weight == pytest.approx(0.2)
+    assert np.unique(first.line().locations).tolist() == pytest.approx([0.0, 0.2 * 1.0 / 2])
+    assert first.weights[first.line().locations > 0].sum() == pytest.approx(0.2)
     # Joint convexity: only the fifth of the mass that uses the record can tell the two apart.
     used = [GaussianLaw(np.array([shift]), np.array([[0.09]])) for shift in (0.1, -0.1)]
     assert 0 < hockey_stick(first, second, 0.1).low <= 0.2 * hockey_stick(*used, 0.1).high

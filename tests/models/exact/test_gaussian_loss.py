@@ -132,8 +132,7 @@ def test_multidimensional_delta_agrees_with_draws(generator):
 
 
 def test_a_tiny_delta_keeps_its_relative_accuracy():
-    loss = GaussianLoss(0.1, np.array([0.5, 1.2]), np.array([0.2, 0.3]))
-    found = loss.delta(100.0)
+    found = GaussianLoss(0.1, np.array([0.5, 1.2]), np.array([0.2, 0.3])).delta(100.0)
     assert 0 < found.low < 1e-100
     assert found.width < 1e-9 * found.low
 
