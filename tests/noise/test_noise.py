@@ -33,16 +33,15 @@ def worst_characteristic_deviation(sample, alpha, directions):
     return worst
 
 
-@pytest.mark.parametrize("alpha", [1.05, 1.3, 1.5, 1.7, 1.95, 2.0])
-def test_characteristic_function(quadratic, alpha):
-    sample = one_noise_step(quadratic, alpha, 20_000)
-    assert worst_characteristic_deviation(sample, alpha, DIRECTIONS) < STANDARD_ERRORS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("alpha", [1.05, 1.5, 1.95])
-def test_characteristic_function_of_a_million_draws(quadratic, alpha):
-    sample = one_noise_step(quadratic, alpha, 1_000_000)
+@pytest.mark.parametrize(
+    ("alpha", "draws"),
+    [
+        *((alpha, 20_000) for alpha in (1.05, 1.3, 1.5, 1.7, 1.95, 2.0)),
+        *(pytest.param(alpha, 1_000_000, marks=pytest.mark.slow) for alpha in (1.05, 1.5, 1.95)),
+    ],
+)
+def test_characteristic_function(quadratic, alpha, draws):
+    sample = one_noise_step(quadratic, alpha, draws)
     assert worst_characteristic_deviation(sample, alpha, DIRECTIONS) < STANDARD_ERRORS
 
 
