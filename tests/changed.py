@@ -47,6 +47,12 @@ def exported(package: str) -> dict[str, str]:
     return {alias.asname or alias.name: str(node.module) for node in found for alias in node.names}
 
 
+def home(package: str, name: str) -> str:
+    """The module that a package takes a name from, whatever packages lie between."""
+    found = exported(package).get(name, package)
+    return package if found == package else home(found, name)
+
+
 def imported(file: Path) -> set[str]:
     """The modules of the project, and the names that may be modules, which a file imports anywhere.
 
@@ -61,11 +67,11 @@ def imported(file: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
             if node.module.partition(".")[0] == "sordino":
-                names |= {exported(node.module).get(alias.name, node.module) for alias in node.names}
+                names |= {home(node.module, alias.name) for alias in node.names}
                 packages |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             used.add((node.value.id, node.attr))
-    names |= {exported(packages[name])[part] for name, part in used if part in exported(packages.get(name, ""))}
+    names |= {home(packages[name], part) for name, part in used if part in exported(packages.get(name, ""))}
     return {name for name in names if name.partition(".")[0] in {"sordino", "papers", "tests"}}
 
 

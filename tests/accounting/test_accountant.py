@@ -7,11 +7,10 @@ import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from sordino import accounting
+from sordino import InputError, accounting
 from sordino.accounting import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation, subsample
 from sordino.core.spec import Participation, ParticipationScheme, Problem
 from sordino.core.spec.matrices import TreeStrategy
-from sordino.core.validate import InputError
 
 DELTA = 1e-6
 

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from sordino import InputError, Spec
 from sordino.accounting.convert import bounded_renyi, compose, to_renyi
 from sordino.accounting.evaluate import bounds_of, explain
 from sordino.accounting.theorems.composites import adaptive
 from sordino.core.guarantee import ORDERS, LossDistribution, RenyiDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair, PoissonLaplacePair, ResponsePair
 from sordino.core.loss.normal_pairs import GaussianPair
-from sordino.core.spec import Spec
 from sordino.core.spec.document import MOST_PARTS
-from sordino.core.validate import InputError
 from tests.accounting.described import composite, curved, noisy_chain, refusal
 
 DELTA = 1e-5

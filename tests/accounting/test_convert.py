@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sordino import InputError, Relation
 from sordino.accounting.convert import group_of, replace_one_from_add_remove, to_loss_distribution, to_renyi
-from sordino.core.bound import Relation
 from sordino.core.guarantee import ORDERS, ApproxDP, GaussianDP, LossDistribution, PureDP, TotalVariation
 from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, pair_from_curve
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
-from sordino.core.validate import InputError
 from tests.core.loss.exact import (
     gaussian_delta,
     hockey_stick,

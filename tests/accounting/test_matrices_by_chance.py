@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino import InputError, Spec
 from sordino.accounting.bounds import matrix
 from sordino.auditing.methods.exact import findings
 from sordino.core.guarantee import RenyiDP
-from sordino.core.spec import Spec
 from sordino.core.spec.matrices import Strategy
-from sordino.core.validate import InputError
 from tests.accounting.described import described, guarantee, noised_sums
 from tests.soundness.compare import violations
 from tests.soundness.instances.matrices import cells, patterns

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from sordino import InputError, Spec
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from sordino.mechanisms.chain.rounding import ROUNDING
 from tests.accounting.described import guarantee, mu, noisy_chain, refusal
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from papers.heller_fetaya.network_audit import LogisticScore
+from sordino import InputError, Relation, View
 from sordino.auditing.confidence import band_cap, band_epsilon, band_tests
 from sordino.auditing.experiment import (
     Claim,
@@ -21,9 +22,7 @@ from sordino.auditing.experiment import (
     audit_by_fixed_score,
 )
 from sordino.auditing.lower_bound import AuditOptions
-from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.validate import InputError
 
 CLAIM = Claim(Relation.ADD_REMOVE, View.ONE_SAMPLE)
 

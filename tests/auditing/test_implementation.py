@@ -12,16 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sordino import InputError, PrivateLinearRegression, write_release
 from sordino.auditing.lower_bound import VerdictKind
 from sordino.auditing.replay.plan import _many_times
 from sordino.auditing.replay.tables import replay_chain
 from sordino.cli import main
 from sordino.core.spec import Scheme, read_spec
-from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Number, Schema, Target
-from sordino.estimators import PrivateLinearRegression
 from sordino.estimators.replay import replay_release
-from sordino.ledger.release import write_release
 from sordino.mechanisms.chain import batches, kernel
 from sordino.noise import port
 from tests.auditing.chains import chain as described

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import sordino
+from sordino import InputError, Spec
 from sordino.auditing.instance import audit_instance, on_table
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from sordino.data import write_schema
 from sordino.models import GaussianLinear, Logistic
 from tests.auditing.chains import chain

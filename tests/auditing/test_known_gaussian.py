@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import nct
 
+from sordino import Relation, View, read_spec
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.experiment import ChainFit
@@ -20,9 +21,7 @@ from sordino.auditing.methods.one_run import (
     one_run,
     why_not_linear,
 )
-from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.spec import read_spec
 from sordino.data.neighbours import Dataset
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"

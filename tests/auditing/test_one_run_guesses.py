@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from sordino import InputError, Relation, View, read_spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions
@@ -18,10 +19,7 @@ from sordino.auditing.methods.one_run_guesses import (
     planned_guesses,
     right_guesses,
 )
-from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.spec import read_spec
-from sordino.core.validate import InputError
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
 CLAIM = Claim(Relation.ADD_REMOVE, View.ONE_SAMPLE)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sordino import InputError, Ledger, LedgerRefusal, read_release
+from sordino import InputError, Ledger, LedgerRefusal, Relation, read_release
 from sordino.accounting.evaluate import explain
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.core.spec.document import NegativeBinomialTrials
 from sordino.data import declared_lines, schema_to_text
 from sordino.explore import Candidate, choose

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino import InputError, Ledger
+from sordino import InputError, Ledger, Relation
 from sordino.auditing.replay.plan import compare as compare_calls
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.explore import check, compare, scoring
 from sordino.explore.checks import _placed
 from sordino.explore.scoring import exact_scores, losses, means, probabilities, sum_plan

@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import InputError, Spec, read_spec, write_release
 from sordino.auditing.instance import audit_instance
 from sordino.cli import main
 from sordino.cli.audit import described
-from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError
 from sordino.data import declared_lines, write_schema
 from sordino.fitting.fit import fit_table
-from sordino.ledger.release import write_release
 from tests.cli.console import answer, refusal, shown
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"

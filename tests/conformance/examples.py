@@ -5,11 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sordino import InputError, Spec, read_spec
 from sordino.accounting.evaluate import Theorem
 from sordino.core.bound import Certificate
-from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.fields import Section, keys_of
-from sordino.core.validate import InputError
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"
 EXAMPLES = {path.stem: read_spec(path) for path in sorted(FOLDER.glob("*.json"))}

@@ -20,6 +20,9 @@ def test_changed_tests_come_first_and_then_those_that_import_what_changed():
     # What a package exports comes from a module: tests that import it from the package are near, too.
     neighbours = ROOT / "tests" / "data" / "test_neighbours.py"
     assert concerned(["src/sordino/data/scaling.py"], [neighbours, LAYERS]) == ["tests/data/test_neighbours.py"]
+    # However many packages pass the name on.
+    instance = ROOT / "tests" / "auditing" / "test_instance.py"
+    assert concerned(["src/sordino/core/spec/document.py"], [instance, LAYERS]) == ["tests/auditing/test_instance.py"]
 
 
 class Row:

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import sordino
+from sordino import InputError, read_spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.results import MOST_ROWS, Estimate, Result, ResultTable, text_table
-from sordino.core.spec import read_spec
-from sordino.core.validate import InputError
 from sordino.data import declared_lines
 from tests.conformance.examples import FOLDER
 

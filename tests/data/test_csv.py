@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sordino.core.validate import InputError
+from sordino import InputError, Ledger
 from sordino.data import (
     CsvFile,
     Dialect,
@@ -28,7 +28,6 @@ from sordino.data.sources.registry import check_rows, parts_of
 from sordino.data.table import Table, as_numbers
 from sordino.explore import look
 from sordino.fitting.fit import fit_table
-from sordino.ledger import Ledger
 
 
 def written(folder, content: bytes | str):

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.data import (
     INDICATOR,
     SYMMETRIC,

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.data import Number, encode, rand_health, rand_health_schema, schema_to_text
 from sordino.data.example_tables import GENERATORS, poisson
 

@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from sordino import InputError, Relation
 from sordino.cli import main
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
 from sordino.data import (
     Interaction,
     check,

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino import data
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation, data
 from sordino.data.neighbours import worst_records
 
 

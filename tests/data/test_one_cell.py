@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino import data
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation, data
 from sordino.data.raw_columns import text_array
 from tests.data import odd_cells
 

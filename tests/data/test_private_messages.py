@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sordino import Relation, write_release
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target, check, encode, read_table, write_schema
-from sordino.ledger.release import write_release
 from tests.ledger.release.test_folder import example
 
 SECRET = "HIV-positive"

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sordino import data
-from sordino.core.bound import Relation
+from sordino import Relation, data
 from sordino.core.validate import InputError, Mistakes
 
 LINES = """

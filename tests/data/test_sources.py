@@ -11,9 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino import data
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation, data
 
 AGE = [31, 42, 53]
 JOB = ["nurse", "clerk", "nurse"]

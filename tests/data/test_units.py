@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sordino import data
+from sordino import Relation, data
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import InputError, Mistakes
 from sordino.data.units import sounds_like_an_identifier

@@ -7,8 +7,7 @@ from types import ModuleType
 import pytest
 
 from docs.cells import covered
-from sordino.accounting.evaluate import theorems
-from sordino.core.bound import View
+from sordino import View, theorems
 from tests.conformance.cells import cell_of, stated_cells
 from tests.scripts import script
 

@@ -4,8 +4,7 @@
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.data.sources.registry import parts_of
 from sordino.engines.totals import Engine, Totals, engine_of
 from sordino.engines.unit_buckets import UnitSpread

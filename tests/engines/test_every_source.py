@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino
+from sordino import InputError, Ledger
 from sordino.auditing.instance import audit_instance, on_table
 from sordino.cli.predict import RowsAsText, _table, texts_in_parts
 from sordino.core.results import as_csv
-from sordino.core.validate import InputError
 from sordino.data import read_table, write_schema
 from sordino.fitting.predictor import Predictor
-from sordino.ledger import Ledger
 from tests.auditing.chains import chain
 from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, with_cells
 from tests.data.odd_cells import schema as odd_schema

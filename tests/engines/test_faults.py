@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.data.sources.registry import parts_of
 from sordino.engines.totals import Engine, Totals, engine_of
 from tests.engines.tables import COLUMNS, Encoded, asked_in_memory, planned, written

@@ -9,14 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sordino import InputError, write_release
 from sordino.cli import main
 from sordino.cli.main import app
-from sordino.core.validate import InputError
-from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
-from sordino.data.units import DeclaredUnit, DeclaredWeight
+from sordino.data import Boolean, DeclaredUnit, DeclaredWeight, Feature, Number, Schema, Target, write_schema
 from sordino.engines import clusters
 from sordino.fitting.fit import fit_table
-from sordino.ledger.release import write_release
 from tests.engines.tables import ROWS, table, written
 
 PEOPLE = len(set(table("logistic").column("who").to_pylist()))

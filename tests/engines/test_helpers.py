@@ -9,9 +9,8 @@ from typing import ClassVar
 
 import pytest
 
+from sordino import InputError, Relation
 from sordino.cli.predict import RowsAsText, texts_in_parts
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines import local
 from sordino.engines.local import Helper, Helpers, Streamed, Unanswered, pickled

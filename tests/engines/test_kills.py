@@ -16,11 +16,10 @@ from typing import ClassVar
 
 import pytest
 
-from sordino.core.validate import InputError
+from sordino import InputError, Ledger
 from sordino.data import register_source
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines.clusters import started
-from sordino.ledger import Ledger
 from tests.engines.test_faults import _cluster, _finds_tests
 from tests.engines.test_fit_with_an_engine import fitted, schema
 

@@ -7,10 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 import sordino
+from sordino import InputError, write_release
 from sordino.cli.main import app
-from sordino.core.validate import InputError
 from sordino.data import write_schema
-from sordino.ledger.release import write_release
 from tests.engines.tables import paths
 from tests.engines.test_fit_with_an_engine import fitted, schema
 

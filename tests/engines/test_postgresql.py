@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.data import read_table
 from sordino.data.sources.databases import PostgreSQLTable
 from sordino.data.sources.registry import parts_of

@@ -17,13 +17,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from sordino import InputError, Ledger, LedgerRefusal
 from sordino.cli import main
 from sordino.core import atomic_write as whole_files
 from sordino.core.guarantee import GaussianDP
-from sordino.core.validate import InputError
 from sordino.data import write_schema
 from sordino.engines.local import Streamed
-from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import release_digest
 from sordino.mechanisms.checkpoint import Record, read_record, write_record

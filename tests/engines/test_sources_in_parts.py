@@ -4,8 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.data import Feature, Number, Schema, Target, read_table
 from sordino.data.encode import check_parts
 from sordino.data.sources.databases import DuckDBTable

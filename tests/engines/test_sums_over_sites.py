@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.data.sources.registry import parts_of
 from sordino.engines.local import Streamed
 from sordino.engines.totals import Totals

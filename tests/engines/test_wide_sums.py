@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import MOST_ROWS

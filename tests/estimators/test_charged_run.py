@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino import InputError, Ledger, LedgerRefusal
-from sordino.core.bound import Relation
+from sordino import InputError, Ledger, LedgerRefusal, Relation
 from sordino.core.spec import Batch, Problem
 from sordino.data import declared_lines
 from sordino.explore.scoring import sum_plan

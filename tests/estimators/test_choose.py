@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from sordino import ArrayBounds, InputError, PrivateLinearRegression
-from sordino.core.bound import Relation
+from sordino import ArrayBounds, InputError, PrivateLinearRegression, Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.base import BudgetWarning, beats_constant, choose, enough_epsilon

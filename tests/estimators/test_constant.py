@@ -8,9 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from sordino import estimators
+from sordino import InputError, estimators
 from sordino.cli import main
-from sordino.core.validate import InputError
 from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
 from sordino.inference.release import parameters_of
 from sordino.ledger.release import read_release, write_release

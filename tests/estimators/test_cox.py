@@ -8,20 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sordino import ArrayBounds, InputError, Ledger, PrivateCoxRegression, PrivatePoissonRegression, Relation
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.core.spec import Unit
-from sordino.core.validate import InputError
 from sordino.data import Boolean, DeclaredUnit, Feature, Number, Schema, Target, write_schema
-from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivatePoissonRegression
 from sordino.fitting.declaration import EncodedRows, declared_columns
 from sordino.fitting.methods.base import choose
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import TASKS
-from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 
 EDGES = (0.0, 1.0, 2.0, 4.0)

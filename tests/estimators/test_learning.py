@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.estimators import (
     ESTIMATORS,
+    METHODS,
     ArrayBounds,
     PrivateBayesianNetworkRegressor,
     PrivateGaussianMixture,
@@ -17,7 +17,6 @@ from sordino.estimators import (
     PrivateRobustRegression,
 )
 from sordino.fitting.fit import array_rows
-from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.base import choose
 from sordino.fitting.methods.dp_sep import _model, _posterior, _steps_spec, rounds_of
 from sordino.fitting.methods.dp_vi import scores_at

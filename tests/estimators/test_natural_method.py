@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
+from sordino import ArrayBounds, InputError, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
 from sordino.accounting.evaluate import explain
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
-from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators.replay import replay_release
 from sordino.fitting.methods import METHODS, natural

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from sordino.core.validate import SordinoError
+from sordino import Ledger, SordinoError
 from sordino.data import Boolean, Category, Feature, MissingRule, Number, Schema, Target
 from sordino.estimators import (
     ArrayBounds,
@@ -28,7 +28,6 @@ from sordino.estimators import (
     PrivateLogisticRegression,
     public_pipeline,
 )
-from sordino.ledger import Ledger
 
 SECRET, NUMBER = "HIV-positive-7731", 987654.25
 MARKS = ("HIV", "positive", "7731", "987654", "-25-02-1931", "1931")

@@ -13,8 +13,7 @@ from scipy import stats
 import sordino
 from sordino.cli import main
 from sordino.core.bound import Relation
-from sordino.data import Boolean, Category, DeclaredUnit, Feature, Number, Schema, Target
-from sordino.data.schema import write_schema
+from sordino.data import Boolean, Category, DeclaredUnit, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import METHODS
 from sordino.fitting.declaration import declared_columns
 from sordino.fitting.problem import FitProblem

@@ -5,15 +5,13 @@ import pickle
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Ledger, LedgerRefusal, Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.fitting.declaration import declared
 from sordino.fitting.methods.base import choose
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import TASKS
-from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}

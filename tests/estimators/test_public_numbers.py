@@ -6,10 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino
-from sordino.core.validate import InputError
+from sordino import InputError, Ledger
 from sordino.data import declared_lines, encode_features, read_table
 from sordino.fitting.fit import fit_table
-from sordino.ledger import Ledger
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 

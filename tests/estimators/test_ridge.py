@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sordino import ArrayBounds, InputError, PrivateLogisticRegression
-from sordino.core.bound import Relation
+from sordino import ArrayBounds, InputError, PrivateLogisticRegression, Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target, encode_features, read_table
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods import METHODS

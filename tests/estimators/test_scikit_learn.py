@@ -16,11 +16,8 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from sordino import estimators
-from sordino.core.validate import InputError
+from sordino import InputError, Ledger, estimators, write_release
 from sordino.data import Feature, Number, Schema, Target
-from sordino.ledger import Ledger
-from sordino.ledger.release import write_release
 from sordino.report.page import report_page
 from sordino.report.subject import open_subject
 

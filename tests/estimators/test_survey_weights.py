@@ -6,11 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sordino import InputError, PrivateCoxRegression, PrivateLinearRegression, PrivateLogisticRegression
+from sordino import InputError, PrivateCoxRegression, PrivateLinearRegression, PrivateLogisticRegression, Relation
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.data import DeclaredWeight, declared_lines, from_arrays, read_schema, schema_from_text, schema_to_text
 from sordino.estimators.replay import replay_release
 from sordino.fitting.declaration import declared_columns, encoded_rows

@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sordino import InputError, Ledger, Relation
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
-from sordino.core.validate import InputError
 from sordino.data import UNSCALED, Boolean, DeclaredUnit, Feature, Number, Schema, Target
 from sordino.estimators import (
+    METHODS,
     PrivateBayesianNetworkRegressor,
     PrivateGaussianMixture,
     PrivateLinearRegression,
@@ -28,11 +28,9 @@ from sordino.estimators import (
     PrivateRobustRegression,
 )
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.base import choose
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import MODELS, TASKS
-from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 from sordino.noise.wide_sums import check_capacity
 

@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino.core.validate import InputError
+from sordino import InputError, plan
 from sordino.data import Feature, Number, Schema, Target
-from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.fitting.methods import METHODS
-from sordino.inference.expectation import plan
+from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.inference.release import answering
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.coverage import (

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain, theorems
-from sordino.core.spec import Spec
 from sordino.core.spec.document import json_schema
-from sordino.core.validate import InputError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
 DECADES = 15.0  # on either side of 1

@@ -10,12 +10,11 @@ import warnings
 import numpy as np
 import pytest
 
-from sordino.core.validate import InputError
+from sordino import InputError, Ledger
 from sordino.data import declared_lines
 from sordino.estimators.replay import replay_release
 from sordino.fitting.fit import fit_table
 from sordino.inference.summary import summary_of
-from sordino.ledger import Ledger
 from sordino.ledger.release.folder import release_digest
 from tests.fuzz.degenerate import METHODS, WITH_UNITS, Fit, drawn
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from sordino import InputError, read_spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.instance import audit_instance
 from sordino.cli.audit import described
-from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
-from sordino.core.validate import InputError
 from sordino.data import declared_lines, read_schema, schema_to_dict
 from sordino.fitting.fit import fit_table
 from sordino.fitting.predictor import Predictor

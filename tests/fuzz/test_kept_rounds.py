@@ -5,8 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from sordino.core.validate import SordinoError
-from sordino.ledger import Ledger
+from sordino import Ledger, SordinoError
 from sordino.mechanisms.checkpoint import Record, read_record, write_record
 from tests.engines.conftest import folder
 from tests.engines.test_fit_with_an_engine import fitted, schema

@@ -18,9 +18,7 @@ import pytest
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from sordino import data
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation, data
 from sordino.data.sources.registry import parts_of
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import TROUBLE, changed_bytes, text

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.core.validate import InputError
-from sordino.ledger import Ledger
+from sordino import InputError, Ledger
 from sordino.mechanisms.networks.training import Descent, Training
 from tests.golden import cases
 

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from sordino import Ledger, Spec
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.core.bound import Bound
 from sordino.core.guarantee import Guarantee
-from sordino.core.spec import Spec
-from sordino.ledger import Ledger
 
 RECORDS = 1000
 

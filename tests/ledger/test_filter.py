@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+from sordino import InputError, Relation
 from sordino.accounting.convert import compose
 from sordino.core import gaussian
-from sordino.core.bound import Relation
 from sordino.core.guarantee import ORDERS, ApproxDP, GaussianDP, LossDistribution, PureDP, RenyiDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
-from sordino.core.validate import InputError
 from sordino.ledger.budget import Budget
 from sordino.ledger.order_shares import OrderShares, on_orders
 from sordino.ledger.privacy_filter import Charge, PrivacyFilter, dominating_gaussian

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.core.bound import Relation
+from sordino import InputError, Relation
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
-from sordino.core.validate import InputError
 from sordino.ledger import Ledger, LedgerError, LedgerRefusal, access, book, log
 from sordino.ledger.privacy_filter import Charge
 

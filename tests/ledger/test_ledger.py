@@ -13,12 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sordino import InputError, Spec, read_spec
+from sordino.accounting import GaussianDP, PureDP, RenyiDP, TotalVariation, tightest
 from sordino.accounting import evaluate as registry
-from sordino.accounting.evaluate import tightest
 from sordino.core.bound import GRADIENT_SENSITIVITY, Certificate, Evidence, Status
-from sordino.core.guarantee import GaussianDP, PureDP, RenyiDP, TotalVariation
-from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError
 from sordino.ledger import ContentWarning, EntryVerdict, Ledger, LedgerRefusal, book, log
 from sordino.ledger.book import fingerprint
 

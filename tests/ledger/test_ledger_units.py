@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sordino import InputError, Relation
 from sordino.accounting.evaluate import tightest
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.core.guarantee import PureDP
 from sordino.core.spec import Unit
-from sordino.core.validate import InputError
 from sordino.data import UNSCALED, DeclaredUnit, Feature, Number, Schema, Target, encode, from_arrays
 from sordino.ledger import Budget, EntryVerdict, Ledger, LedgerUnit
 from sordino.ledger.budget import charged, charged_as

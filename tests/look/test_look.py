@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 import sordino
+from sordino import InputError, Ledger, SordinoError
 from sordino.cli import main
 from sordino.core.results import noised_figures
-from sordino.core.validate import InputError, SordinoError
 from sordino.data import declared_lines, read_schema
 from sordino.explore import looks as looking
-from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
 from sordino.mechanisms.statistics.answers import only_ends
 from sordino.mechanisms.statistics.questions import Bounds

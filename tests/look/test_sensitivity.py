@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from sordino import data
+from sordino import Relation, data
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
-from sordino.core.bound import Relation
 from sordino.explore.look_plan import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.parse_questions import parsed

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from scipy import special
 
+from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.models import GaussianMixture
 from sordino.noise.randomness import Purpose, SeededRandomness

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino import certify
+from sordino import InputError, certify
 from sordino.accounting.theorems import posterior_drawn
 from sordino.core.guarantee import PureDP
 from sordino.core.spec import PosteriorSample, Spec
-from sordino.core.validate import InputError
 from sordino.mechanisms.posterior_sample import perturb, posterior_draws
 from sordino.noise.randomness import SeededRandomness
 

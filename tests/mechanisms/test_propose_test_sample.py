@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation, View
+from sordino import InputError, Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
-from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.propose_test_sample import clean, least_records, margin, propose_test_sample, slope_scale
 from sordino.models.exact import ConjugateRegression

@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from sordino import models
+from sordino import InputError, models
 from sordino.core.bound import Evidence, Relation, View
 from sordino.core.spec import Ball, Batch, ConstantSchedule, GaussianNoise, NoisyGradient, Scheme, Spec
-from sordino.core.validate import InputError
 from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
 from tests.models.cases import feature, norm, residual
 

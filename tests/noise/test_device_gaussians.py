@@ -6,12 +6,10 @@ import pytest
 from scipy import special, stats
 
 from sordino.core.validate import InputError
-from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms import Purpose, SecureRandomness, SeededRandomness
 from sordino.noise import device_gaussian
 from sordino.noise.device_gaussian import device_gaussians, step_gaussians
 from sordino.noise.lattice import in_doubles
-from sordino.noise.randomness import Purpose
-from sordino.noise.secure import SecureRandomness
 
 KEY = np.arange(8, dtype=np.uint32)
 # Every size and number of steps is a program of its own.

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
-from sordino import models
+from sordino import InputError, models
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme
-from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness, messages
 from sordino.mechanisms import mixture as em
 from sordino.mechanisms.chain.kernel import Records, SomeRows, StepBatch, chosen_from, slice_of

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms import SecureRandomness, SeededRandomness
 from sordino.noise.lattice import Lattice, LatticeNoise, Total, check_sums, in_doubles, lattice_exponent, noised_exactly
 from sordino.noise.randomness import ADDED, Purpose
-from sordino.noise.secure import SecureRandomness
 
 GENERATOR = np.random.default_rng(0)
 LATTICES = [Lattice.of(0.3, 5, noise) for noise in (1e-3, 7.0, 1e4, 3e5)]

@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import InputError, read_spec
 from sordino.accounting.evaluate import explain
 from sordino.core.atomic_write import write_file
-from sordino.core.spec import read_spec
-from sordino.core.validate import InputError
 from sordino.ledger import Ledger, LedgerError
 from sordino.ledger.release import StoredRelease, read_release, write_release
 from sordino.mechanisms import CheckpointError

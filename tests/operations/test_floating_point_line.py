@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import InputError, Spec, read_spec
 from sordino.accounting.evaluate import explain
 from sordino.core.bound import (
     FLOATING_POINT,
@@ -18,8 +19,6 @@ from sordino.core.bound import (
     floating_point_line,
     with_floating_point,
 )
-from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError
 from sordino.estimators import METHODS
 from sordino.fitting.gradient_runs import chain_line, fit_chain
 from sordino.fitting.tasks import TASKS

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import Ledger, write_release
 from sordino.cli.main import main
 from sordino.core.validate import printable
 from sordino.data import Category, Feature, Number, Schema, Target, write_schema
-from sordino.ledger import Ledger
-from sordino.ledger.release import write_release
 from tests.ledger.release.test_folder import example
 
 EVIL = "a\x1b[2J\x07\u202eb"

@@ -5,9 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from sordino import Ledger
+from sordino import Ledger, PrivateLinearRegression
 from sordino.data import Feature, Number, Schema, Target
-from sordino.estimators import PrivateLinearRegression
 from sordino.ledger import ContentWarning
 
 NAMES = ("age", "income", "visits")

@@ -5,9 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from sordino import InputError, Ledger, LedgerRefusal
-from sordino.fitting.gradient_runs import fit_network
-from sordino.ledger.release import write_release
+from sordino import InputError, Ledger, LedgerRefusal, fit_network, write_release
 from sordino.ledger.release.document import to_document
 from sordino.mechanisms.networks.training import Descent, Training
 

@@ -7,11 +7,10 @@ same to the last bit: whatever differed would have been read from rows beside th
 import numpy as np
 import pytest
 
+from sordino import Relation, fit
 from sordino.auditing.replay.port import Recorder
-from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
-from sordino.estimators.fit import fit
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomProblem
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.variational.natural import Sizes

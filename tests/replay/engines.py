@@ -11,15 +11,13 @@ from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.validate import instance_of
-from sordino.mechanisms import messages, run
-from sordino.mechanisms.chain.release import parameters
+from sordino.mechanisms import Randomness, messages, parameters, run
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.variational.evidence_bound import PointMass, VariationalOptions, run_variational
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear, GaussianMixture
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite
-from sordino.noise.randomness import Randomness
 from tests.auditing.chains import chain
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25

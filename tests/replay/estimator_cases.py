@@ -11,9 +11,7 @@ from sordino.auditing.replay.plan import Replayed, compare
 from sordino.auditing.replay.port import Recorder, Recording
 from sordino.core.bound import Relation
 from sordino.data import Category, Feature, Number, Schema, Target
-from sordino.estimators import ArrayBounds
-from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.fit import ESTIMATORS
+from sordino.estimators import ESTIMATORS, ArrayBounds, PrivateEstimator
 from sordino.fitting.problem import Sources
 from sordino.ledger.release import StoredRelease
 

@@ -6,11 +6,10 @@ Chains that hide iterates are certified for less than their steps add up to; ste
 import numpy as np
 import pytest
 
+from sordino import InputError, Relation
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
-from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
-from sordino.core.validate import InputError
 from sordino.mechanisms import SecureRandomness, SeededRandomness
 from sordino.mechanisms.chain import batches
 from sordino.mechanisms.networks.trainer import train

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino import InputError, Ledger, LedgerRefusal
+from sordino import InputError, Ledger, LedgerRefusal, Relation
 from sordino.auditing.replay.port import Recorder
-from sordino.core.bound import Relation
 from sordino.data import declared_lines
 from sordino.explore import scoring
 from sordino.explore import selection as choice

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from sordino import InputError, Spec, read_schema
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, VerdictKind, audit
 from sordino.cli.audit import described
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
-from sordino.data import read_schema
 from sordino.report.page import report_page, write_report
 from sordino.report.subject import open_subject, read_audit, reads_rows
 from tests.report.example_releases import EXAMPLES, last_iterate, written

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.cli import main
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from sordino.ledger.release import StoredRelease, write_release
 from sordino.report.page import non_private_path
 from sordino.report.subject import open_subject

@@ -8,9 +8,7 @@ import pytest
 from sordino.accounting.evaluate import for_group
 from sordino.core.gaussian import show_up
 from sordino.core.guarantee import GaussianDP, RenyiDP
-from sordino.data import Category, Date, Feature, Number, Ordered, Schema, Target
-from sordino.data.columns.category import Boolean
-from sordino.data.units import DeclaredUnit
+from sordino.data import Boolean, Category, Date, DeclaredUnit, Feature, Number, Ordered, Schema, Target
 from sordino.ledger import Ledger
 from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
 from sordino.report.page import report_page

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from sordino import InputError, Ledger
 from sordino.cli import main
 from sordino.core.guarantee import GaussianDP
-from sordino.core.validate import InputError
-from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
 from sordino.ledger.signed_folder import sign_folder, verify_folder
 from sordino.ledger.signing_keys import read_key

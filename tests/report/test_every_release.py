@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import sordino
+from sordino import Ledger, write_release
 from sordino.cli import main
 from sordino.fitting.custom_methods import natural_cautions
 from sordino.inference.summary import Summary
-from sordino.ledger import Ledger
-from sordino.ledger.release import write_release
 from sordino.ledger.release.folder import release_digest
 from sordino.ledger.signed_folder import sign_folder
 from sordino.ledger.signing_keys import new_key

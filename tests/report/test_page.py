@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import Ledger, Spec
 from sordino.accounting.evaluate import explain
 from sordino.cli import main
 from sordino.core.gaussian import show_up
-from sordino.core.spec import Spec
-from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, read_release
 from sordino.report.page import non_private_path, report_page, write_report
 from sordino.report.subject import Subject, open_subject

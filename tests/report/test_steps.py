@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from papers.round_words import stated_spec
+from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, Examined, audit
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from sordino.report.figures import bar_figure, steps_chart, steps_figure, trade_off_figure
 from sordino.report.steps import POINTS, StepCurves, at_steps, sandwich, steps_curves
 from tests.report.example_releases import DELTA, spec_named

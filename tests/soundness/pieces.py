@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from sordino.core.bound import View
-from sordino.core.spec import Spec
+from sordino import Spec, View
 
 Json = Any
 FULL = {"scheme": "full"}

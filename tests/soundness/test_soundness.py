@@ -2,9 +2,8 @@
 
 import pytest
 
-from sordino.accounting.evaluate import theorems
+from sordino import Relation, theorems
 from sordino.accounting.scope import scheme_of
-from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme
 from sordino.core.spec.chain import OWN_PLACES
 from tests.soundness.pieces import VIEWS

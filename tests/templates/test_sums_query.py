@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import InputError, Ledger, Spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
-from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
 from sordino.ledger.release.document import posterior_arrays
 from sordino.ledger.verification import EntryVerdict

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain, tightest
 from sordino.auditing.exact.extremal_chain import LONGEST
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from tests.accounting.described import composite, curved
 from tests.auditing.chains import chain
 from tests.soundness import long_runs

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from sordino import InputError, Spec, read_spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
-from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError
 
 FOLDER = Path(__file__).parents[3] / "examples" / "specs"
 SLOW = {"heavy-tail-sgd", "without-replacement-last-iterate", "langevin-constant-drift"}

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sordino import InputError, Spec
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.exact import exact
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from tests.accounting.described import described
 from tests.auditing.chains import chain
 from tests.auditing.exact.test_brute_force import epsilon

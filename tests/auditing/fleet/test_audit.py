@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.cluster import Checkpoints, FitOnCluster
 from sordino.auditing.experiment import ChainFit
@@ -15,8 +16,6 @@ from sordino.auditing.lower_bound import AuditOptions, Examined, VerdictKind, au
 from sordino.auditing.methods import fleet
 from sordino.auditing.methods.fleet import FleetFit
 from sordino.cli import main
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 from sordino.models import MLPClassification
 from tests.auditing.chains import chain
 

@@ -6,10 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from sordino import InputError, Spec
 from sordino.auditing.instance import audit_instance
 from sordino.cli.main import main
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 
 SPEC = {
     "algorithm": {

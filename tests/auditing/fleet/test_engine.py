@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sordino import InputError, Relation, View
 from sordino.auditing.fleet import engine
 from sordino.auditing.fleet.engine import KeyPurpose, member_keys, train_fleet
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement, plan_of
-from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     Ball,
     Batch,
@@ -25,7 +25,6 @@ from sordino.core.spec import (
     Spec,
     StableNoise,
 )
-from sordino.core.validate import InputError
 from sordino.models.facts import Domain
 from sordino.models.families.networks import MLPClassification
 

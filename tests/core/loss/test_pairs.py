@@ -7,16 +7,15 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from sordino import InputError, Relation
 from sordino.accounting.bounds.renyi import poisson_renyi
 from sordino.core import gaussian
-from sordino.core.bound import Relation
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.guarantee import ORDERS, LossDistribution, RenyiDP
 from sordino.core.loss import normal_pairs
 from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
-from sordino.core.validate import InputError
 
 DELTAS = (1e-16, 1e-150, 1e-300)
 COMPOSITIONS = {

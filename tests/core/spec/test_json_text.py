@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sordino.core.spec import Spec, read_spec
+from sordino import InputError, Spec, read_spec
 from sordino.core.spec import document as json_text
-from sordino.core.validate import InputError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "specs" / "golden-poisson.json"
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import InputError, Relation
 from sordino.accounting.evaluate import explain
-from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, NoisedSums, Spec, SumShape, Unit, read_spec
-from sordino.core.validate import InputError
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "specs"
 

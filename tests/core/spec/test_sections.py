@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from sordino.accounting.calibration import calibrate
+from sordino import InputError, View, calibrate
 from sordino.accounting.evaluate import explain
 from sordino.core import spec as specs
-from sordino.core.bound import View
 from sordino.core.spec.fields import Section
-from sordino.core.validate import InputError
 
 RIDGE: dict[str, Any] = {
     "model": {"name": "ridge", "parameters": {"weight_decay": 0.1}},

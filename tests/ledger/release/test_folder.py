@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import InputError, read_spec
 from sordino.accounting.evaluate import as_json, explain
-from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
-from sordino.core.validate import InputError
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
 from sordino.ledger.release.document import chain_arrays
 from sordino.mechanisms.chain.release import KeptIterates, LastIterate

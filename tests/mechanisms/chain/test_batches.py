@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.accounting.evaluate import theorems
-from sordino.core.bound import Relation
+from sordino import InputError, Relation, read_spec, theorems
 from sordino.core.spec import Scheme
-from sordino.core.spec.document import read_spec
-from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.chain.batches import Sampling, batches_for, planned_capacity, uniform_subsets
 from sordino.mechanisms.chain.claims import ChainPlan

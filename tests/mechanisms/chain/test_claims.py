@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation, View
+from sordino import InputError, Relation, View
 from sordino.core.spec import Ball, Clipping, ClippingKind
-from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness, noisy_gd, run
 from sordino.mechanisms.chain.claims import longest_row
 from sordino.models import (

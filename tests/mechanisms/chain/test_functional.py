@@ -15,13 +15,12 @@ import sordino
 from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.mechanisms import run
+from sordino.mechanisms import Purpose, Randomness, SeededRandomness, run
 from sordino.mechanisms.chain.batches import Sampling, batches_for
 from sordino.mechanisms.chain.functional import DrawnBatch, composition_only
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import GaussianLinear
 from sordino.models.registry import JaxModel
-from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.noise.secure import key_for, secure_key, standard_gaussians
 from tests.mechanisms.specs import chain_spec
 

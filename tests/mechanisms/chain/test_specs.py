@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation, View
+from sordino import InputError, Relation, View
 from sordino.core.spec import (
     Batch,
     Clipping,
@@ -17,7 +17,6 @@ from sordino.core.spec import (
     Scheme,
     Spec,
 )
-from sordino.core.validate import InputError
 from sordino.mechanisms import dp_sgd, heavy_tailed_sgd, noisy_gd, noisy_sgd, sgld, ula
 from sordino.models.exact import Quadratics, chain_law
 

@@ -5,9 +5,8 @@ import pytest
 from scipy import stats
 
 from papers.vinaroz_park.message_passing import stochastic_ep
-from sordino.core.bound import Relation
+from sordino import InputError, Relation
 from sordino.core.spec import Scheme, Spec
-from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SeededRandomness
 from sordino.mechanisms.chain.batches import Sampling, batches_for
 from sordino.mechanisms.messages import (

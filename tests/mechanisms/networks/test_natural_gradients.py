@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.core.bound import Relation, View
+from sordino import InputError, Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
-from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks.natural_gradients import (
     UNIT_EXPONENT,

@@ -5,11 +5,10 @@ import numpy as np
 import optax
 import pytest
 
-from sordino.core.validate import InputError
+from sordino import InputError, Training
 from sordino.mechanisms import Checkpoint, Purpose, SecureRandomness, SeededRandomness
 from sordino.mechanisms.networks.correlated_noise import correlation_of
 from sordino.mechanisms.networks.trainer import train
-from sordino.mechanisms.networks.training import Training
 from sordino.noise.lattice import lattice_exponent
 from tests.accounting.described import described as run_described
 from tests.mechanisms.specs import training_spec

@@ -5,9 +5,8 @@ import pytest
 
 from papers.round_words import rounds
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
-from sordino.core.bound import Relation, View
+from sordino import InputError, Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 
 NETWORK = SkipNetwork(3, start_scale=0.7)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.mechanisms.regression import Declaration, person_bins, plan, posterior, release, with_bins
 from sordino.mechanisms.regression.families import At, family_of
 from sordino.noise.randomness import SeededRandomness

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.mechanisms.regression import posterior, release
 from sordino.mechanisms.regression.rows import UnitRows
 from sordino.noise.randomness import SeededRandomness

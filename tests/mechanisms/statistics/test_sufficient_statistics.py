@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino import InputError, Relation
 from sordino.mechanisms.statistics.second_moments import (
     StatisticsOptions,
     StatisticsStack,

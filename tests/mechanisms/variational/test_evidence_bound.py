@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
+from sordino import InputError, Spec
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.networks.training import Descent
 from sordino.mechanisms.rounds import Public, RoundRows
