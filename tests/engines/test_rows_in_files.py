@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 import sordino
+from sordino.auditing.hunter.report import hunt
+from sordino.auditing.hunter.search import HunterOptions
 from sordino.data.raw_columns import ObjectColumn, stored
 from sordino.data.sources.registry import parts_of
 from sordino.data.table import Table
@@ -135,6 +137,21 @@ def test_workers_of_an_audit_execute_nothing_of_the_working_folder(tmp_path, mon
     assert doubled(Doubling(), units=2) == {0: 0, 1: 2}
     assert not trace.exists()
     assert os.environ.get("PYTHONSAFEPATH") == before
+
+
+def test_what_is_hunted_finds_its_own_modules_behind_those_of_python(tmp_path, monkeypatch):
+    trace = planted(tmp_path, "colorsys", "random")
+    (tmp_path / "beside.py").write_text("SCALE = 3.0\n", encoding="utf-8")
+    lines = (
+        "import colorsys, random\nfrom beside import SCALE\ndef mean(table): return random.gauss(len(table), SCALE)\n"
+    )
+    (tmp_path / "released.py").write_text(lines, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    domain = {"records": {"low": 0, "high": 1}, "size": [0, 5]}
+    claim = {"epsilon": 4.0, "delta": 1e-3, "relation": "add-remove", "domain": domain}
+    for target in ("released.py:mean", "released:mean"):
+        assert hunt(f"python:{target}", claim, HunterOptions(calls=300, seed=1)).refutation is None
+    assert not trace.exists()
 
 
 def test_pickles_are_read_from_pipes_of_child_processes_alone():

@@ -175,13 +175,13 @@ def _named_model(name: str) -> dict[str, Any]:
     module, _, attribute = name.removeprefix("python:").partition(":")
     if not module or not attribute:
         raise InputError(f"Expected --model MODULE:NAME, got {printable(name)!r}; name a module and what it holds.")
-    sys.path.insert(0, os.getcwd())
+    sys.path.append(os.getcwd())
     try:
         named = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"Expected --model to name something that can be imported, got: {error}.") from None
     finally:
-        sys.path.pop(0)
+        sys.path.pop()
     given = dict(named) if isinstance(named, dict) else {"model": named}
     unknown = sorted(set(given) - {"model", "loss", "params", "constants"})
     if "model" not in given or unknown:

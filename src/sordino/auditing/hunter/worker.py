@@ -105,7 +105,7 @@ def resolve(target):
         return lambda table: _run_program(where, table)
     if place == "file":
         name = os.path.splitext(os.path.basename(where))[0]
-        sys.path.insert(0, os.path.dirname(os.path.abspath(where)))
+        sys.path.append(os.path.dirname(os.path.abspath(where)))
         spec = importlib.util.spec_from_file_location(name, where)
         if spec is None or spec.loader is None:
             raise ImportError(f"{where} is no Python file")
@@ -177,7 +177,8 @@ def declared(target):
 def serve(requests, answer):
     """Answer requests until the input ends: first the target, then tables."""
     first = json.loads(next(requests))
-    sys.path[:0] = [place for place in first["path"] if place not in sys.path]
+    # Behind the standard library: a random.py in the working folder, or beside the callable, is not Python's.
+    sys.path += [place for place in first["path"] if place not in sys.path]
     try:
         callable_ = resolve(first["target"])
     except BaseException as error:

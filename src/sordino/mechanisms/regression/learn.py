@@ -296,7 +296,7 @@ class _Learner(FirstAnswers):
         # mean squares would depend on a tail that noise hides.
         unit = at.scale if self.plan.corrected else 1.0
         scale = unit * math.sqrt(self.errors.quantile(0.5) / _MEDIAN * self.errors.quantile(0.9) / _NINE_TENTHS)
-        return max(scale, 1e-9), math.sqrt(1.0 / self.n + (2.0 * self.noise("residuals 1") / self.n) ** 2)
+        return max(scale, 1e-9), math.sqrt(1.0 / self.n + self.errors.scale_error**2)
 
 
 def settled(rows: ModelRows, effects: Effects, known: Known, inverse: Array) -> tuple[Array, Array]:

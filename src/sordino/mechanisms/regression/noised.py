@@ -30,8 +30,8 @@ _SEEN = 3.0  # from so many standard errors on, a count that is seen overrules a
 
 
 @cache
-def _laws() -> tuple[Array, Array]:
-    """Survival functions at the edges (rows), and the logarithms of their weights.
+def _laws() -> tuple[Array, Array, Array]:
+    """Survival functions at the edges (rows), the logarithms of their weights, and those of their scales.
 
     Shapes: nearly equal sizes, log-normal ones, half-normal, exponential and t with 3 degrees of freedom. One sixth of
     the weight goes to the same with a few far larger sizes: 0/1 columns, zero-inflated columns and outliers.
@@ -53,7 +53,9 @@ def _laws() -> tuple[Array, Array]:
                 weights.append(1.0 / 36.0)
     whole = np.concatenate(found)
     whole[:, 0], whole[:, -1] = 1.0, 0.0
-    return whole, np.repeat(np.log(weights), _SCALES)
+    logs = np.log(np.append(EDGES[1] / 2.0, EDGES[1:]))
+    scales = np.array([np.interp([-0.5, -0.1], -curve, logs).mean() for curve in whole])
+    return whole, np.repeat(np.log(weights), _SCALES), scales
 
 
 class Beyond(NamedTuple):
@@ -72,12 +74,15 @@ class Tail:
 
     def __init__(self, counts: Array, most: float, noise: float, records: float) -> None:
         edges, n = most * EDGES, records
-        curves, prior = _laws()
+        curves, prior, scales = _laws()
         share = -np.diff(curves, axis=1)
         variance = noise**2 + n * share + (_SHARE_ERROR * n) ** 2 * share
         logs = prior + (-0.5 * (counts - n * share) ** 2 / variance - 0.5 * np.log(variance)).sum(axis=1)
         weights = np.exp(logs - logs.max())
         law = n * (weights @ curves)[:-1] / weights.sum()
+        # How far the scale of sizes is known, as a share: how it differs between laws.
+        middle = float(weights @ scales) / float(weights.sum())
+        self.scale_error = math.sqrt(float(weights @ (scales - middle) ** 2) / float(weights.sum()))
         seen, error = np.cumsum(counts[::-1])[::-1], noise * np.sqrt(np.arange(BINS, 0, -1.0))
         own = _TAIL_ERROR * law + 1e-9 * n
         above = (seen / error**2 + law / own**2) / (1.0 / error**2 + 1.0 / own**2)
