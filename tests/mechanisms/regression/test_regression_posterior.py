@@ -224,7 +224,7 @@ def narrow_and_poor(seed: int) -> tuple[Plan, np.ndarray, np.ndarray]:
 
 def test_what_is_known_at_the_last_point_is_as_near_to_its_rows_as_it_says():
     """Noise throws the scale about, so residuals are cut elsewhere at every point; and it hides what whitening does."""
-    gradients, slopes = [], []
+    gradients, slopes, scales = [], [], []
     for seed in range(40):
         made, X, y = narrow_and_poor(seed)
         found, asked = release(made, X, y, SeededRandomness(seed)), {}
@@ -238,6 +238,8 @@ def test_what_is_known_at_the_last_point_is_as_near_to_its_rows_as_it_says():
         gradient, matrix = (exactly(total, asked[f"{name} {made.rounds}"]) / 330 for name in ("gradient", "slopes"))
         gradients.append((last.gradient + last.slopes @ last.away - gradient) / np.sqrt(last.whole))
         slopes.append(((last.slopes - symmetric(matrix)) / np.sqrt(last.open))[1:, 1:].ravel())
+        scales.append(np.log(found.learned.scale / 0.1) / found.learned.scale_error)
+    assert np.sqrt(np.mean(np.square(scales))) < 2.0
     assert np.sqrt(np.mean(np.square(gradients))) < 1.4
     assert np.sqrt(np.mean(np.square(slopes))) < 1.2
 
