@@ -4,6 +4,10 @@ from tests.mutations.mutation import mutations
 
 IN_REGRESSION = mutations(
     """
+@@ regression: scattered rows are not shortened
+@@ | Scatter.contributions | mechanisms/regression/test_regression_statistics.py -k shortened
+- shorten(self.scaled(rows), self.cut)
++ self.scaled(rows)
 @@ regression: half the noise | release_sums.answer | estimators/test_bounded_influence.py -k noise_in_a_run
 - one.multiplier
 + 0.5 * one.multiplier

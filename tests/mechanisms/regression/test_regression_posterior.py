@@ -201,13 +201,13 @@ def exactly(total: InMemory, statistic: Statistic) -> np.ndarray:
     return np.ldexp(summed.sums.integers().astype(float), summed.exponent)
 
 
-def learned_without_noise(made: Plan, X: np.ndarray, y: np.ndarray):
-    """What a plan learns from answers without the noise that it expects, its statistics, and its rows."""
+def read(made: Plan, X: np.ndarray, y: np.ndarray, sums: dict[str, np.ndarray] | None = None):
+    """What a plan learns from these answers, or from some without the noise that it expects; statistics; and rows."""
     total, asked = InMemory(made, Given(X, y, None, None, None)), {}
 
     def answer(statistic, planned):
         asked[planned.name] = statistic
-        return exactly(total, statistic)
+        return exactly(total, statistic) if sums is None else sums[planned.name]
 
     return learned(made, answer), asked, total
 
@@ -227,18 +227,13 @@ def test_what_is_known_at_the_last_point_is_as_near_to_its_rows_as_it_says():
     gradients, slopes, scales = [], [], []
     for seed in range(40):
         made, X, y = narrow_and_poor(seed)
-        found, asked = release(made, X, y, SeededRandomness(seed)), {}
-
-        def answer(statistic, planned, found=found, asked=asked):
-            asked[planned.name] = statistic
-            return found.sums[planned.name]
-
-        last = learned(made, answer).last
-        total = InMemory(made, Given(X, y, None, None, None))
+        found = release(made, X, y, SeededRandomness(seed))
+        known, asked, total = read(made, X, y, found.sums)
+        last = known.last
         gradient, matrix = (exactly(total, asked[f"{name} {made.rounds}"]) / 330 for name in ("gradient", "slopes"))
         gradients.append((last.gradient + last.slopes @ last.away - gradient) / np.sqrt(last.whole))
         slopes.append(((last.slopes - symmetric(matrix)) / np.sqrt(last.open))[1:, 1:].ravel())
-        scales.append(np.log(found.learned.scale / 0.1) / found.learned.scale_error)
+        scales.append(np.log(known.scale / 0.1) / known.scale_error)
     assert np.sqrt(np.mean(np.square(scales))) < 2.0
     assert np.sqrt(np.mean(np.square(gradients))) < 1.4
     assert np.sqrt(np.mean(np.square(slopes))) < 1.2
@@ -252,7 +247,7 @@ def test_squares_of_scores_that_are_cut_are_added_back():
     y = np.clip(0.3 * X[:, 0] + 0.3 * g.standard_t(4, n), -4, 4)
     declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0), effect_scale=0.4)
     made = plan("linear", declared, n, Relation.REPLACE_ONE, 0.3, 1e-6)
-    learned, asked, total = learned_without_noise(made, X, y)
+    learned, asked, total = read(made, X, y)
     meat, most = asked["meat"], asked["score-sizes"].most
     cut, uncut = (
         np.trace(symmetric(exactly(total, one))) / n for one in (meat, dataclasses.replace(meat, bound=most**2))
@@ -285,7 +280,7 @@ def test_counts_are_cut_where_the_law_of_what_is_cut_hardly_matters():
     y = g.poisson(np.exp(0.2 + X @ [0.8, -0.5]) * g.gamma(2.0, 0.5, n)).astype(float)
     declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(0.0, 60.0), effect_scale=0.5)
     made = plan("negative-binomial", declared, n, Relation.REPLACE_ONE, 8.0, 1e-6)
-    found, _, _ = learned_without_noise(made, X, y)
+    found, _, _ = read(made, X, y)
     assert found.last.own.at.cut > 2.0
     # What the law may have wrong is in the error of every direction, and the rows that its factor was read from in
     # that of the intercept.

@@ -1,5 +1,7 @@
 """Every statistic of a fit: its whole numbers do not depend on how rows are divided, and no unit exceeds its bound."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from sordino.mechanisms.regression.families import At, family_of
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import FitRound, Frame, Given, InMemory, UnitRows, unit_rows
 from sordino.mechanisms.regression.statistics import Again, Centre, Gradient
-from sordino.noise.port import factor, matrix_size
+from sordino.noise.port import factor, matrix_size, symmetric
 from sordino.noise.randomness import SeededRandomness
 from tests.mechanisms.regression import tables
 
@@ -55,6 +57,18 @@ def test_sums_are_the_same_however_rows_are_divided_and_ordered(family, unit):
         ]
         assert np.array_equal(sum(parts), summed.sums.integers()), statistic.name
         assert len(parts[0]) == statistic.numbers
+
+
+def test_rows_beyond_the_cut_are_shortened_and_not_lost():
+    private = tables.table("linear", RECORDS)
+    made = tables.planned("linear", RECORDS, Relation.REPLACE_ONE, RICH)
+    (scatter,) = (statistic for statistic, _ in asked(made, as_given(private)) if statistic.name == "scatter")
+    total, given = InMemory(made, as_given(private)), unit_rows("linear", made.declaration, as_given(private))
+    lengths = np.concatenate([np.linalg.norm(scatter.scaled(rows), axis=1) for rows in given])
+    scatter = replace(scatter, bound=float(np.median(lengths)) ** 2)
+    squares = np.minimum(lengths**2, scatter.bound)
+    found = symmetric(np.ldexp(total(scatter).sums.integers().astype(float), scatter.exponent))
+    assert np.trace(found) == pytest.approx(squares.sum(), rel=1e-4)
 
 
 def length(statistic, sums):
