@@ -145,7 +145,7 @@ class FirstAnswers:
     def leave_open(self, left: Array) -> None:
         """Slopes may lie as far from what public rows say as second moments of whitened rows are open."""
         on = float(np.mean(np.diag(left)))
-        off = (float(left.sum()) - len(left) * on) / max(len(left) * (len(left) - 1), 1)
+        off = max(float(left.sum()) - len(left) * on, 0.0) / max(len(left) * (len(left) - 1), 1)
         self.far_slopes = math.hypot(self.tuned.near[0], math.sqrt(on)), math.hypot(self.tuned.near[1], math.sqrt(off))
 
     def lengths(self, name: str) -> Generator[Statistic, Array, Tail]:
