@@ -159,7 +159,9 @@ def bundle_mathematics(app: Sphinx) -> None:
 
 
 def only_ours(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Members that a class has from elsewhere (scikit-learn, the standard library) are documented there."""
+    """Members that a class has from elsewhere are documented there, and fields of named tuples in the class itself."""
+    if type(member).__name__ == "_tuplegetter":
+        return True
     inner = getattr(member, "fget", None) or getattr(member, "func", None) or getattr(member, "__objclass__", member)
     home = getattr(inner, "__module__", None) or "sordino"
     return True if home.split(".")[0] != "sordino" else None
