@@ -201,7 +201,7 @@ def test_a_parquet_file_of_nested_lists_that_repeat(tmp_path):
     lists = pa.ListArray.from_arrays(np.array([0, 400_000_000], np.int32), pa.array(np.zeros(400_000_000, np.int8)))
     pq.write_table(pa.table({"x": lists}), tmp_path / "a.parquet", compression="zstd", write_statistics=False)
     assert (tmp_path / "a.parquet").stat().st_size < 10**6
-    assert "does not fit into memory" in refused("table", tmp_path / "a.parquet")
+    assert "not fit into memory" in refused("table", tmp_path / "a.parquet")
 
 
 @pytest.mark.parametrize("kind", ["spec", "schema"])
