@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -114,7 +114,7 @@ class _AtOnePoint(Guarantee):
         return min(max(0.0, epsilon0 - saved + 4 * UNIT_ROUNDOFF * (epsilon0 + saved)), epsilon0)
 
 
-@register("pure", value=validate.NON_NEGATIVE)
+@register("pure")
 class PureDP(_AtOnePoint):
     """epsilon-differential privacy, with epsilon = `value`.
 
@@ -123,10 +123,10 @@ class PureDP(_AtOnePoint):
     """
 
     json_names: ClassVar = {"value": "epsilon"}
-    value: float
+    value: Annotated[float, validate.NON_NEGATIVE]
 
 
-@register("approximate", epsilon_value=validate.NON_NEGATIVE, delta_value=validate.PROBABILITY)
+@register("approximate")
 class ApproxDP(_AtOnePoint):
     """(`epsilon_value`, `delta_value`)-differential privacy; other points follow from its dominating pair.
 
@@ -135,11 +135,11 @@ class ApproxDP(_AtOnePoint):
     """
 
     json_names: ClassVar = {"epsilon_value": "epsilon", "delta_value": "delta"}
-    epsilon_value: float
-    delta_value: float
+    epsilon_value: Annotated[float, validate.NON_NEGATIVE]
+    delta_value: Annotated[float, validate.PROBABILITY]
 
 
-@register("total-variation", value=validate.PROBABILITY)
+@register("total-variation")
 class TotalVariation(_AtOnePoint):
     """(0, `value`)-differential privacy: no event's probability changes by more than that delta.
 
@@ -148,10 +148,10 @@ class TotalVariation(_AtOnePoint):
     """
 
     json_names: ClassVar = {"value": "delta"}
-    value: float
+    value: Annotated[float, validate.PROBABILITY]
 
 
-@register("gaussian", mu=validate.NON_NEGATIVE)
+@register("gaussian")
 class GaussianDP(Guarantee):
     """`mu`-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
 
@@ -159,7 +159,7 @@ class GaussianDP(Guarantee):
     4.3772
     """
 
-    mu: float
+    mu: Annotated[float, validate.NON_NEGATIVE]
 
     def epsilon(self, delta: float) -> float:
         return gaussian.epsilon_upper(self.mu, check_delta(delta))
@@ -182,7 +182,7 @@ ORDERS: tuple[float, ...] = (
 _ANY_ORDER = validate.Interval(1.0, low_open=True)
 
 
-@register("renyi", failure=validate.PROBABILITY)
+@register("renyi")
 class RenyiDP(Guarantee):
     """D_order(P || Q) is at most each of `values` at its `orders`, but for an event of probability `failure`.
 
@@ -195,7 +195,7 @@ class RenyiDP(Guarantee):
 
     orders: tuple[float, ...]
     values: tuple[float, ...]
-    failure: float = 0.0
+    failure: Annotated[float, validate.PROBABILITY] = 0.0
 
     def __post_init__(self) -> None:
         orders = tuple(validate.number("orders", order, _ANY_ORDER) for order in self.orders)
@@ -268,7 +268,7 @@ def _rounded_up(epsilons: Array, values: Array, delta: float, orders: Array) -> 
 _MOST_DRAWS = 10_000  # more draws of a bounded range are bounded by their Rényi divergence
 
 
-@register("bounded-range", width=validate.NON_NEGATIVE, draws=validate.COUNT)
+@register("bounded-range")
 class BoundedRange(Guarantee):
     """`draws` independent draws from one law whose log ratio to a neighbour's lies in an interval of length `width`.
 
@@ -280,8 +280,8 @@ class BoundedRange(Guarantee):
     7.1
     """
 
-    width: float
-    draws: int = 1
+    width: Annotated[float, validate.NON_NEGATIVE]
+    draws: Annotated[int, validate.COUNT] = 1
 
     @property
     def largest_loss(self) -> float:

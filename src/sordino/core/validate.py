@@ -7,8 +7,10 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform
+from types import NoneType
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform, get_args, get_type_hints
 
 import numpy as np
 
@@ -161,12 +163,6 @@ def number(name: str, value: object, allowed: Interval = ANY_REAL, remedy: str =
     return as_float
 
 
-def check_numbers(record: Any, **allowed: Interval) -> None:
-    """Turn these fields of a frozen dataclass into finite floats inside their intervals."""
-    for name, interval in allowed.items():
-        object.__setattr__(record, name, number(name, getattr(record, name), interval))
-
-
 def own_arrays(record: Any) -> None:
     """Turn the arrays of a frozen dataclass into copies of its own that cannot be written to."""
     for field in fields(record):
@@ -211,18 +207,34 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-class Tagged:
-    """A frozen dataclass with a kind; fields in `ranges` become finite floats, or whole numbers if declared as int."""
+@cache
+def _declared(kind: type) -> list[tuple[str, Callable[[str, object, Interval], float], Interval, bool]]:
+    """The name, check and interval of each field with one, and whether it may be None."""
+    hints = ((name, get_args(hint)) for name, hint in get_type_hints(kind, include_extras=True).items())
+    return [
+        (name, whole_number if parts[0] in (int, int | None) else number, part, NoneType in get_args(parts[0]))
+        for name, parts in hints
+        for part in parts
+        if isinstance(part, Interval)
+    ]
 
-    kind: ClassVar[str]
+
+class Declared:
+    """A frozen dataclass whose fields `Annotated[float, Interval]` are finite floats inside it, those of int whole."""
+
     json_names: ClassVar[Mapping[str, str]] = {}
-    ranges: ClassVar[Mapping[str, Interval]] = {}
 
     def __post_init__(self) -> None:
-        whole = {field.name for field in fields(self) if field.type is int}  # type: ignore[arg-type]
-        for name, allowed in self.ranges.items():
-            check = whole_number if name in whole else number
-            object.__setattr__(self, name, check(self.json_names.get(name, name), getattr(self, name), allowed))
+        for name, check, allowed, optional in _declared(type(self)):
+            if not optional or getattr(self, name) is not None:
+                checked = check(self.json_names.get(name, name), getattr(self, name), allowed)
+                object.__setattr__(self, name, checked)
+
+
+class Tagged(Declared):
+    """One that has a kind, and a JSON form."""
+
+    kind: ClassVar[str]
 
     def to_dict(self) -> dict[str, object]:
         """JSON form; `from_dict` reads it back exactly."""
@@ -252,11 +264,11 @@ class Kinds(Generic[Value]):
         self.table: dict[str, type[Value]] = {}
 
     @dataclass_transform(frozen_default=True)
-    def register(self, kind: str, **ranges: Interval) -> Callable[[Kind], Kind]:
-        """Make a class a frozen dataclass that is read under this kind; fields named here lie in their intervals."""
+    def register(self, kind: str) -> Callable[[Kind], Kind]:
+        """Make a class a frozen dataclass that is read under this kind."""
 
         def registered(cls: Kind) -> Kind:
-            cls.kind, cls.ranges = kind, ranges or cls.ranges
+            cls.kind = kind
             self.table[kind] = made = dataclass(frozen=True)(cls)  # type: ignore[assignment]
             return made
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
-from sordino.core.validate import OPEN_UNIT, Interval, check_numbers, whole_number
+from sordino.core.validate import OPEN_UNIT, Declared, Interval, whole_number
 from sordino.data import Schema
 from sordino.fitting.tasks import Task
 from sordino.models.base import Model
@@ -29,19 +29,19 @@ _BUDGETS = Interval(1e-9)
 
 
 @dataclass(frozen=True)
-class FitProblem:
+class FitProblem(Declared):
     """A task on declared data under a budget; `settings` are public options of the task, `labels` its classes."""
 
     task: Task
     schema: Schema
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, _BUDGETS]
+    delta: Annotated[float, OPEN_UNIT]
     relation: Relation
     settings: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(self, epsilon=_BUDGETS, delta=OPEN_UNIT)
+        super().__post_init__()
         object.__setattr__(self, "settings", MappingProxyType(self.task.settings(**self.settings)))
 
     @cached_property

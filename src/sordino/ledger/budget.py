@@ -125,7 +125,7 @@ DEFAULT_RESERVE = 0.1
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(validate.Declared):
     """The total privacy loss everything released from one dataset may have; its name is never computed from rows.
 
     `reserve` is the share of delta for releases that may fail outright (approximate, total-variation, truncated).
@@ -133,9 +133,9 @@ class Budget:
 
     dataset: str
     relation: Relation
-    epsilon: float
-    delta: float
-    reserve: float = DEFAULT_RESERVE
+    epsilon: Annotated[float, validate.POSITIVE]
+    delta: Annotated[float, validate.OPEN_UNIT]
+    reserve: Annotated[float, validate.Interval(0.0, 1.0, high_open=True)] = DEFAULT_RESERVE
     unit: Unit | LedgerUnit = Unit.RECORD
 
     def __post_init__(self) -> None:
@@ -145,8 +145,7 @@ class Budget:
         word = validate.one_of("relation", self.relation, tuple(Relation), "say who the neighbours are; no default")
         object.__setattr__(self, "relation", Relation(word))
         object.__setattr__(self, "unit", _UNIT.read("unit", self.unit))
-        below_one = validate.Interval(0.0, 1.0, high_open=True)
-        validate.check_numbers(self, epsilon=validate.POSITIVE, delta=validate.OPEN_UNIT, reserve=below_one)
+        super().__post_init__()
 
     @property
     def unit_words(self) -> str:

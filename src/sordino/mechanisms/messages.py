@@ -10,7 +10,7 @@ noised sum and the cavity, a function of released values, so it is post-processi
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.core.spec import NoisedSums, Scheme, Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, check_numbers, instance_of, number, refuse
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Declared, instance_of, number, refuse
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.mechanisms.rounds import Public, Query, Run, SumsRelease, run_sums
@@ -73,16 +73,13 @@ class NaturalCoordinates(Coordinates):
 
 
 @dataclass(frozen=True)
-class CentredCoordinates(Coordinates):
+class CentredCoordinates(Declared, Coordinates):
     """(g, weight k): how the record moves mean and precision, seen from the present mean instead of from zero."""
 
     # A message's Lambda mu grows with the mean, its g does not, so the same clip keeps far more of it.
     clamp: ClassVar[tuple[float, float]] = (0.05, 20.0)  # what is divided by is a noised sum
 
-    weight: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_numbers(self, weight=POSITIVE)
+    weight: Annotated[float, POSITIVE] = 0.1
 
     def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows) -> Parts:
         return site.centred_parts(moments, rows.features, rows.target, self.weight, rows.sizes)
@@ -106,13 +103,10 @@ class Repaired(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Repair:
+class Repair(Declared):
     """Eigenvalues of the precision below a public floor are raised to it (Vinaroz & Park, Section 3.1, steps 9-11)."""
 
-    floor: float
-
-    def __post_init__(self) -> None:
-        check_numbers(self, floor=POSITIVE)
+    floor: Annotated[float, POSITIVE]
 
     def __call__(self, family: GaussianFamily, theta: Array, before: Array) -> Repaired:
         """Repair `theta`; `before` is the vector of the round before, which needs none."""
@@ -179,15 +173,13 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Refinement:
+class Refinement(Declared):
     """How messages are written and repaired, and where they start."""
 
     coordinates: Coordinates = NaturalCoordinates()  # what is clipped and noised
     repair: Repair = Repair(1e-2)  # of a precision that noise made indefinite
-    start_scale: float = 0.0  # standard deviation of the random, data-free means a run starts from; 0: the prior
-
-    def __post_init__(self) -> None:
-        check_numbers(self, start_scale=NON_NEGATIVE)
+    # Standard deviation of the random, data-free means a run starts from; 0: the prior.
+    start_scale: Annotated[float, NON_NEGATIVE] = 0.0
 
 
 class Repairs(NamedTuple):

@@ -5,7 +5,7 @@ Counts and sums of the components follow from the noised sum, and so does everyt
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, SHARE, Declared, instance_of, refuse
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
 from sordino.mechanisms.rounds import Public, Query, Run, SumsRelease, run_sums
@@ -23,23 +23,17 @@ from sordino.models.families.regression import GaussianMixture
 from sordino.noise.lattice import in_precision
 from sordino.noise.randomness import Randomness
 
-_SHARE = Interval(0.0, 1.0, low_open=True)
-
 
 @dataclass(frozen=True)
-class EmOptions:
+class EmOptions(Declared):
     """How statistics are weighted, averaged over rounds, and turned into parameters; public."""
 
-    count_weight: float = 1.0  # of a unit of count in the clipped vector; larger is noisier means
+    count_weight: Annotated[float, POSITIVE] = 1.0  # of a unit of count in the clipped vector; larger is noisier means
     learn_weights: bool = False  # whether the mixing weights are estimated too; otherwise the model's stay
-    prior_precision: float = 1.0  # precision of the Gaussian prior of every mean around 0
-    rate: float = 1.0  # share of a round's new statistics in the running ones; 1 forgets earlier rounds
-    start_scale: float = 1.0  # standard deviation of the random, data-free means a run starts from
-    least_count: float = 1.0  # counts below this many records are raised to it
-
-    def __post_init__(self) -> None:
-        check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE, rate=_SHARE)
-        check_numbers(self, prior_precision=NON_NEGATIVE, start_scale=NON_NEGATIVE)
+    prior_precision: Annotated[float, NON_NEGATIVE] = 1.0  # precision of the Gaussian prior of every mean around 0
+    rate: Annotated[float, SHARE] = 1.0  # of a round's new statistics in the running ones; 1 forgets earlier rounds
+    start_scale: Annotated[float, NON_NEGATIVE] = 1.0  # of the random, data-free means a run starts from
+    least_count: Annotated[float, POSITIVE] = 1.0  # counts below this many records are raised to it
 
 
 @dataclass(frozen=True, eq=False)

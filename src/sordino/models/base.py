@@ -12,7 +12,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from jax import Array
 from sordino.core import bound as constants
 from sordino.core.spec import Ball, Clipping, ClippingKind, GradientGrowth, Problem, Regulariser
 from sordino.core.spec.instance import NamedModel
-from sordino.core.validate import NON_NEGATIVE, SordinoError, check_numbers, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, Declared, SordinoError, refuse, whole_number
 from sordino.models.clip import clip_by_norm, exact_product, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.models.facts import NOTHING_KNOWN, Domain, Growth, LossFact, LossFacts, sum_up_exactly
@@ -85,16 +85,13 @@ def _curvature(
 
 
 @dataclass(frozen=True)
-class Model(ABC):
+class Model(Declared, ABC):
     """A loss with a weight decay (`weight_decay` / 2) |theta|^2; a Gaussian prior of precision p has p / n."""
 
     _: KW_ONLY
-    weight_decay: float = 0.0
+    weight_decay: Annotated[float, NON_NEGATIVE] = 0.0
     # Whether rows are cut to whole numbers, without which products of rows and parameters would be rounded.
     cuts_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_numbers(self, weight_decay=NON_NEGATIVE)
 
     @abstractmethod
     def dim(self, features: int) -> int:

@@ -5,13 +5,13 @@ from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from jax import Array
 
 from sordino.core.bound import Evidence
 from sordino.core.spec.instance import NamedModel
-from sordino.core.validate import InputError, one_of, refuse, whole_number
+from sordino.core.validate import COUNT, InputError, one_of, refuse
 from sordino.models.base import FAMILIES, Model
 from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 
@@ -49,14 +49,13 @@ class JaxModel(Model):
     """
 
     loss_fn: Callable[[Array, Array, Array], Array]
-    parameters: int
+    parameters: Annotated[int, COUNT]
     declared: LossFacts = NOTHING_KNOWN
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.loss_fn):
             raise refuse("loss_fn", "to be a function of (theta, x, y)", self.loss_fn)
-        whole_number("parameters", self.parameters)
         if self.declared != NOTHING_KNOWN and self.declared.evidence > Evidence.DECLARED:  # nothing here could check it
             word = self.declared.evidence.word
             raise refuse("the evidence of declared facts", "to be at most declared", word, "use Evidence.DECLARED")

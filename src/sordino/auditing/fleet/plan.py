@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sordino.auditing.experiment import chain_of
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, GaussianNoise, GaussianStart, PointStart, Scheme, Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse, whole_number
+from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Declared, Interval, instance_of, refuse, whole_number
 from sordino.mechanisms.chain.claims import check_regulariser
 from sordino.models.base import Model
 from sordino.models.clip import exact_product, working_bound
@@ -211,26 +211,22 @@ FleetStart = FanInStart | GaussianStart | PointStart
 
 
 @dataclass(frozen=True)
-class FleetPlan:
+class FleetPlan(Declared):
     """theta <- theta - step_size * (sum of batch gradients / b + grad r) + noise_scale * gaussian, for whole epochs.
 
     `clip_norm` shortens every example's gradient first. The seed fixes every member's start, batches and noise.
     """
 
-    step_size: float
-    noise_scale: float
+    step_size: Annotated[float, POSITIVE]
+    noise_scale: Annotated[float, NON_NEGATIVE]
     batch: Batch
-    epochs: int
-    seed: int
-    clip_norm: float | None = None
+    epochs: Annotated[int, COUNT]
+    seed: Annotated[int, Interval(0, 2**128 - 1)]
+    clip_norm: Annotated[float | None, POSITIVE] = None
     start: FleetStart = field(default_factory=FanInStart)
 
     def __post_init__(self) -> None:
-        check_numbers(self, step_size=POSITIVE, noise_scale=NON_NEGATIVE)
-        object.__setattr__(self, "epochs", whole_number("epochs", self.epochs))
-        object.__setattr__(self, "seed", whole_number("seed", self.seed, Interval(0, 2**128 - 1)))
-        if self.clip_norm is not None:
-            check_numbers(self, clip_norm=POSITIVE)
+        super().__post_init__()
         instance_of("batch", self.batch, Batch)
         if self.batch.scheme not in _SCHEMES:
             raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, 
 from sordino.auditing.hunter.features import Event, Sample, best_events, evidence
 from sordino.auditing.hunter.processes import CallOutput, Table
 from sordino.core.gaussian import down, up
-from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, check_numbers, whole_number
+from sordino.core.validate import OPEN_UNIT, POSITIVE, Declared, Interval
 
 ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3  # shares of the work in each round; a round searches, then tests its finalists
 SEARCHED, TEST_SHARES = 0.6, (0.6, 0.6, 1.0)  # of a round; of what is left for tests, one finalist after the other
@@ -29,29 +29,21 @@ AskFor = Callable[[Sequence[Table]], list[CallOutput]]  # one output for each ta
 
 
 @dataclass(frozen=True, kw_only=True)
-class HunterOptions:
+class HunterOptions(Declared):
     """How long and how surely to hunt: `confidence` is joint over all that is tried; `calls` replace `seconds`.
 
     A call that takes longer than `call_seconds` is ended. `python` is the interpreter of the callable; `folders` are
     searched for modules first.
     """
 
-    confidence: float = 0.999
-    seconds: float = 60.0
-    calls: int | None = None
-    seed: int | None = None
-    processes: int = 2
-    call_seconds: float = 10.0
+    confidence: Annotated[float, OPEN_UNIT] = 0.999
+    seconds: Annotated[float, POSITIVE] = 60.0
+    calls: Annotated[int | None, Interval(100)] = None
+    seed: Annotated[int | None, Interval(0, 2**128 - 1)] = None
+    processes: Annotated[int, Interval(1, 64)] = 2
+    call_seconds: Annotated[float, POSITIVE] = 10.0
     python: str | None = None
     folders: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_numbers(self, confidence=OPEN_UNIT, seconds=POSITIVE, call_seconds=POSITIVE)
-        whole_number("processes", self.processes, Interval(1, 64))
-        if self.calls is not None:
-            whole_number("calls", self.calls, Interval(100))
-        if self.seed is not None:
-            whole_number("seed", self.seed, Interval(0, 2**128 - 1))
 
 
 @dataclass(frozen=True)

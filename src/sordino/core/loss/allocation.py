@@ -15,7 +15,7 @@ X beyond the grid is cut off; what that takes from the mean counts as infinite l
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +67,14 @@ class _Listed(AtomicPair):
         return Atoms(self.losses, self.masses)
 
 
-@register("allocation", total=validate.COUNT, done=validate.COUNT, mu=validate.POSITIVE)
+@register("allocation")
 class AllocationPair(Pair):
     """A round whose record is used once in `total` steps, of which `done` are seen, against a round without it."""
 
     mirror: ClassVar = "allocation-add"
-    total: int
-    done: int
-    mu: float
+    total: Annotated[int, validate.COUNT]
+    done: Annotated[int, validate.COUNT]
+    mu: Annotated[float, validate.POSITIVE]
 
     def __post_init__(self) -> None:
         super().__post_init__()

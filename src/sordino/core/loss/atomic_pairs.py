@@ -3,7 +3,7 @@
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,12 +38,12 @@ class AtomicPair(IntervalPair):
         return atoms.losses, np.maximum(atoms.masses, _BARELY)
 
 
-@register("response", epsilon=validate.NON_NEGATIVE, delta=validate.PROBABILITY)
+@register("response")
 class ResponsePair(AtomicPair):
     """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
 
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, validate.NON_NEGATIVE]
+    delta: Annotated[float, validate.PROBABILITY]
 
     @property
     def infinite(self) -> float:
@@ -65,11 +65,11 @@ class ResponsePair(AtomicPair):
         return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([no, yes]))
 
 
-@register("laplace", epsilon=validate.POSITIVE)
+@register("laplace")
 class LaplacePair(IntervalPair):
     """Laplace noise with scale sensitivity/epsilon: atoms at +-epsilon and an exponential density between."""
 
-    epsilon: float
+    epsilon: Annotated[float, validate.POSITIVE]
 
     @property
     def largest_loss(self) -> float:
@@ -98,7 +98,7 @@ class LaplacePair(IntervalPair):
         return Bins(p, q, below, above, error * p + edge_error * p, error * q + edge_error * q)
 
 
-@register("poisson-laplace", rate=validate.OPEN_UNIT, epsilon=validate.POSITIVE)
+@register("poisson-laplace")
 class PoissonLaplacePair(IntervalPair):
     """(1-q) Q + q P against Q for Laplace noise (P, Q): a Poisson-sampled Laplace answer, the record being removed.
 
@@ -106,8 +106,8 @@ class PoissonLaplacePair(IntervalPair):
     """
 
     mirror: ClassVar = "poisson-laplace-add"
-    rate: float
-    epsilon: float
+    rate: Annotated[float, validate.OPEN_UNIT]
+    epsilon: Annotated[float, validate.POSITIVE]
 
     @property
     def largest_loss(self) -> float:
@@ -181,12 +181,12 @@ class PoissonLaplaceAddPair(PoissonLaplacePair):
         return Bins(without[::-1], q[::-1], below, above, wrong[::-1], wrong[::-1])
 
 
-@register("discrete-laplace", rate=validate.POSITIVE, shift=validate.COUNT)
+@register("discrete-laplace")
 class DiscreteLaplacePair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-rate |x|), moved by `shift` against not moved."""
 
-    rate: float
-    shift: int
+    rate: Annotated[float, validate.POSITIVE]
+    shift: Annotated[int, validate.COUNT]
 
     @property
     def largest_loss(self) -> float:
@@ -206,12 +206,12 @@ class DiscreteLaplacePair(AtomicPair):
         return Atoms(losses, np.concatenate([[ends[0]], masses, [ends[1]]]))
 
 
-@register("discrete-gaussian", sigma=validate.POSITIVE, shift=validate.COUNT)
+@register("discrete-gaussian")
 class DiscreteGaussianPair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-x^2 / (2 sigma^2)), moved by `shift` against not moved."""
 
-    sigma: float
-    shift: int
+    sigma: Annotated[float, validate.POSITIVE]
+    shift: Annotated[int, validate.COUNT]
 
     @property
     def infinite(self) -> float:
@@ -353,7 +353,7 @@ def _lower_hull(x: Array, y: Array) -> list[int]:
 # r) / (k+1), or at the end of [0, r] that is nearer.
 
 
-@register("bounded-range", length=validate.POSITIVE)
+@register("bounded-range")
 class BoundedRangePair(IntervalPair):
     """Dominates every mechanism whose loss lies in some interval of length `length`: its density is e^(loss / 2).
 
@@ -361,7 +361,7 @@ class BoundedRangePair(IntervalPair):
     Rogers 2020); that curve is convex in e^epsilon and its own mirror image, so it is the curve of a pair.
     """
 
-    length: float
+    length: Annotated[float, validate.POSITIVE]
 
     @property
     def largest_loss(self) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
@@ -234,7 +234,7 @@ class RandomShiftAddPair(RandomShiftPair):
         return -self._loss(-_SKETCH), normal_mass(middle, 0.0)[0]
 
 
-@register("with-replacement", size=validate.COUNT, records=validate.Interval(2, 2**53), mu=validate.POSITIVE)
+@register("with-replacement")
 class WithReplacementPair(IntervalPair):
     """`size` records drawn with replacement from `records`, each use moving a Gaussian by mu; replace-one, symmetric.
 
@@ -242,9 +242,9 @@ class WithReplacementPair(IntervalPair):
     delta_(k mu)(epsilon), for epsilon >= 0 (Balle, Barthe & Gaboardi 2018, Theorem 10); the rest has loss 0.
     """
 
-    size: int
-    records: int
-    mu: float
+    size: Annotated[int, validate.COUNT]
+    records: Annotated[int, validate.Interval(2, 2**53)]
+    mu: Annotated[float, validate.POSITIVE]
 
     @property
     def rate(self) -> float:

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy import special
@@ -94,11 +94,11 @@ class _MonotoneNormalPair(IntervalPair):
         return self.loss(z), _masses(law, middle)[0]
 
 
-@register("gaussian", mu=validate.POSITIVE)
+@register("gaussian")
 class GaussianPair(_MonotoneNormalPair):
     """N(mu, 1) against N(0, 1)."""
 
-    mu: float
+    mu: Annotated[float, validate.POSITIVE]
 
     def laws(self) -> tuple[Mixture, Mixture]:
         return ((1.0, self.mu),), ((1.0, 0.0),)
@@ -129,13 +129,13 @@ def exponent_of(rate: float, losses: Array) -> Array:
     return np.where(losses <= 30.0, near, far)
 
 
-@register("poisson-remove", rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
+@register("poisson-remove")
 class PoissonRemovePair(_MonotoneNormalPair):
     """(1-q) N(0, 1) + q N(mu, 1) against N(0, 1): a Poisson-sampled Gaussian, the record being removed."""
 
     mirror: ClassVar = "poisson-add"
-    rate: float
-    mu: float
+    rate: Annotated[float, validate.OPEN_UNIT]
+    mu: Annotated[float, validate.POSITIVE]
 
     def laws(self) -> tuple[Mixture, Mixture]:
         return ((1 - self.rate, 0.0), (self.rate, self.mu)), ((1.0, 0.0),)
@@ -197,7 +197,7 @@ class PoissonReplacePair(PoissonRemovePair):
         return 2 * super().rounding(largest) - 16 * math.log1p(-self.rate)
 
 
-@register("without-replacement", rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
+@register("without-replacement")
 class WithoutReplacementPair(IntervalPair):
     """The symmetrised subsampled trade-off C_q of a Gaussian: sampling without replacement, replace-one.
 
@@ -205,8 +205,8 @@ class WithoutReplacementPair(IntervalPair):
     rest of the mass is an atom at loss 0 (Zhu, Dong & Wang 2022, Proposition 30; Bok, Su & Altschuler 2024).
     """
 
-    rate: float
-    mu: float
+    rate: Annotated[float, validate.OPEN_UNIT]
+    mu: Annotated[float, validate.POSITIVE]
 
     def _halves(self) -> tuple[PoissonRemovePair, PoissonAddPair]:
         return PoissonRemovePair(self.rate, self.mu), PoissonAddPair(self.rate, self.mu)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
-from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
+from sordino.core.validate import POSITIVE, Declared, Interval, instance_of, refuse
 from sordino.mechanisms.rounds import ExactRounds
 from sordino.noise import integer_sums as exact
 from sordino.noise.port import symmetric, triangle_weights
@@ -20,7 +20,7 @@ from sordino.noise.whole_rows import ACCURACY, checked_rows, inside_ball
 
 
 @dataclass(frozen=True)
-class StatisticsStack:
+class StatisticsStack(Declared):
     """The weights w of y x and v of y^2 beside x x'; they share one noise level.
 
     Rows are in the unit ball and targets in [-1, 1], by public scaling and clipping. The stack is (x x', w y x, v y^2),
@@ -37,11 +37,8 @@ class StatisticsStack:
     (1, 0), which is less. Hence D <= sqrt((2 + w^2)^2 / 2 + v^2); twice the length would be some sqrt(2) times as much.
     """
 
-    cross: float = 1.0
-    square: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_numbers(self, cross=Interval(0.0, math.sqrt(2.0), True), square=Interval(0.0, 10.0, True))
+    cross: Annotated[float, Interval(0.0, math.sqrt(2.0), True)] = 1.0
+    square: Annotated[float, Interval(0.0, 10.0, True)] = 0.5
 
     @property
     def length(self) -> float:
@@ -78,15 +75,15 @@ class StatisticsStack:
 
 
 @dataclass(frozen=True)
-class StatisticsOptions:
+class StatisticsOptions(Declared):
     """Public bounds and choices."""
 
-    row_norm: float  # rows are scaled by this length, and shortened to it
-    target_bound: float  # targets are scaled by this number, and cut to it
+    row_norm: Annotated[float, POSITIVE]  # rows are scaled by this length, and shortened to it
+    target_bound: Annotated[float, POSITIVE]  # targets are scaled by this number, and cut to it
     stack: StatisticsStack = field(default_factory=StatisticsStack)  # how the sums are weighed against one another
 
     def __post_init__(self) -> None:
-        check_numbers(self, row_norm=POSITIVE, target_bound=POSITIVE)
+        super().__post_init__()
         instance_of("stack", self.stack, StatisticsStack)
 
 

@@ -11,7 +11,7 @@ optimiser, the limits of the family and the running average act on what the nois
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, Interval, check_numbers, instance_of, one_of
+from sordino.core.validate import NON_NEGATIVE, Declared, Interval, instance_of, one_of
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.posterior.laws import DrawsPosterior, FactorisedPosterior, Posterior
@@ -82,13 +82,10 @@ _DEVIATIONS = Interval(1e-4, 10.0)
 
 
 @dataclass(frozen=True)
-class FactorisedGaussian(VariationalFamily):
+class FactorisedGaussian(Declared, VariationalFamily):
     """Independent Gaussians; phi stacks means and logarithms of standard deviations, kept between two public limits."""
 
-    first_deviation: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_numbers(self, first_deviation=_DEVIATIONS)
+    first_deviation: Annotated[float, _DEVIATIONS] = 0.05
 
     def size(self, dim: int) -> int:
         return 2 * dim
@@ -139,21 +136,20 @@ def guide_for(given: Any) -> VariationalFamily:
     return _GUIDES[one_of("guide", name, tuple(_GUIDES))]()
 
 
-_SHARE = Interval(0.0, 1.0, high_open=True)
-
-
 @dataclass(frozen=True)
-class VariationalOptions:
+class VariationalOptions(Declared):
     """How the posterior is written, moved and started."""
 
     family: VariationalFamily = field(default_factory=FactorisedGaussian)  # the approximate posterior
     optimiser: Any = field(default_factory=Adam)  # what is done with noised gradients, in the form of optax
-    start_scale: float = 0.1  # standard deviation of the random, data-free means a run starts from; 0 starts at 0
-    averaged: float = 0.0  # share of the last rounds whose phi is averaged into the release; 0 releases the last one
+    # Standard deviation of the random, data-free means a run starts from; 0 starts at 0.
+    start_scale: Annotated[float, NON_NEGATIVE] = 0.1
+    # Share of the last rounds whose phi is averaged into the release; 0 releases the last one.
+    averaged: Annotated[float, Interval(0.0, 1.0, high_open=True)] = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         instance_of("family", self.family, VariationalFamily)
-        check_numbers(self, start_scale=NON_NEGATIVE, averaged=_SHARE)
 
 
 @dataclass(frozen=True, eq=False)

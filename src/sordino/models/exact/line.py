@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -13,7 +13,7 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import Bracket
-from sordino.core.validate import POSITIVE, InputError, Interval, check_numbers, number
+from sordino.core.validate import ANY_REAL, POSITIVE, Declared, InputError, Interval, number
 
 
 def read_only(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
@@ -214,15 +214,12 @@ class NormalFamily:
 
 
 @dataclass(frozen=True)
-class StableFamily:
+class StableFamily(Declared):
     """The law with characteristic function exp(-|t|^alpha); it answers what `NormalFamily` does."""
 
     accuracy: ClassVar[float] = 1e-12
 
-    alpha: float
-
-    def __post_init__(self) -> None:
-        check_alpha(self.alpha)
+    alpha: Annotated[float, TAIL_INDEX]
 
     def log_density(self, points: Array) -> Array:
         if self.alpha == 2.0:
@@ -362,17 +359,12 @@ def _part(like: LineMixture, kinds: Array, weights: Array) -> tuple[LineMixture,
 
 
 @dataclass(frozen=True)
-class StableLaw1D:
+class StableLaw1D(Declared):
     """The law of location + scale * X with E exp(itX) = exp(-|t|^alpha); at alpha = 2, N(location, 2 scale^2)."""
 
-    alpha: float
-    location: float
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", check_alpha(self.alpha))
-        object.__setattr__(self, "location", number("location", self.location))
-        check_numbers(self, scale=POSITIVE)
+    alpha: Annotated[float, TAIL_INDEX]
+    location: Annotated[float, ANY_REAL]
+    scale: Annotated[float, POSITIVE]
 
     def line(self) -> LineMixture:
         family = StableFamily(self.alpha)

@@ -1,7 +1,7 @@
 """Data on which laws are known exactly: quadratics for chains, and linear regression in one dimension."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ from scipy import linalg
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, check_numbers, whole_number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Declared, InputError, Interval, whole_number
 from sordino.models.exact.gaussian_law import GaussianLaw
 from sordino.models.exact.line import read_only
 
@@ -18,15 +18,16 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Quadratics:
+class Quadratics(Declared):
     """Record i has the gradient curvatures[k] @ theta - pulls[k], k = kinds[i]; identical records share a kind."""
 
     curvatures: Array  # one symmetric matrix per kind
     pulls: Array  # one vector per kind
     kinds: NDArray[np.int64]  # of each record, in the order of the records
-    weight_decay: float = 0.0  # the penalty (weight_decay / 2) |theta|^2, added to every step whatever its batch
+    weight_decay: Annotated[float, NON_NEGATIVE] = 0.0  # of a penalty that every step has, whatever its batch
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         pulls = read_only("pulls", self.pulls, (None, None))
         count, dim = pulls.shape
         kinds = np.array(self.kinds, dtype=np.int64)
@@ -36,7 +37,6 @@ class Quadratics:
         object.__setattr__(self, "pulls", pulls)
         object.__setattr__(self, "curvatures", read_only("curvatures", self.curvatures, (count, dim, dim)))
         object.__setattr__(self, "kinds", kinds)
-        check_numbers(self, weight_decay=NON_NEGATIVE)
 
     @classmethod
     def from_records(cls, curvatures: ArrayLike, pulls: ArrayLike, weight_decay: float = 0.0) -> "Quadratics":
@@ -117,14 +117,11 @@ def _value(spec: Spec, name: str) -> float:
 
 
 @dataclass(frozen=True)
-class ConjugateRegression:
+class ConjugateRegression(Declared):
     """y = x.theta + N(0, 1/noise_precision), theta ~ N(0, I/prior_precision): the beta and alpha of Heller & Fetaya."""
 
-    prior_precision: float
-    noise_precision: float
-
-    def __post_init__(self) -> None:
-        check_numbers(self, prior_precision=POSITIVE, noise_precision=POSITIVE)
+    prior_precision: Annotated[float, POSITIVE]
+    noise_precision: Annotated[float, POSITIVE]
 
     def posterior(self, features: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> GaussianLaw:
         """The posterior of theta; `counts` says how often each row occurs, so that repeated rows cost nothing."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jax.scipy.special import log_ndtr
 
 from sordino.core.bound import Citation
 from sordino.core.gaussian import up
-from sordino.core.validate import Interval, refuse, whole_number
+from sordino.core.validate import Interval, refuse
 from sordino.models.base import LinearScoreModel, family
 from sordino.models.facts import Domain, LossFacts, Residual, float_up, linear_score_facts
 
@@ -123,11 +123,7 @@ class Softmax(LinearScoreModel):
     the residual is a scalar times (1, -1), so clipping keeps contraction; with more it does not.
     """
 
-    classes: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_number("classes", self.classes, Interval(2))
+    classes: Annotated[int, Interval(2)]
 
     @property
     def outputs(self) -> int:

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import prod
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.core.validate import POSITIVE, Interval, check_numbers, one_of, refuse, whole_number
+from sordino.core.validate import COUNT, POSITIVE, Interval, one_of, refuse, whole_number
 from sordino.models.base import Model, family
 from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.models.facts import Domain, LossFacts
@@ -114,11 +115,7 @@ class DenseNetwork(Model):
 class NetworkOfNumber(Model):
     """What every network for a number has, which inherits from it first: an error of variance 1 / noise_precision."""
 
-    noise_precision: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_numbers(self, noise_precision=POSITIVE)
+    noise_precision: Annotated[float, POSITIVE] = 1.0
 
     @property
     def outputs(self) -> int:
@@ -133,11 +130,7 @@ class NetworkOfNumber(Model):
 class NetworkOfClasses(Model):
     """What every network for classes coded 0, 1, ... has, which inherits from it first."""
 
-    classes: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_number("classes", self.classes, Interval(2))
+    classes: Annotated[int, Interval(2)] = 2
 
     def as_labels(self, y: Array) -> Array:
         return as_codes(y, self.classes)
@@ -183,15 +176,9 @@ class SkipNetwork(Model):
     gradients, as for every network.
     """
 
-    hidden: int
-    seen: int
-    cut: float = 4.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("hidden", "seen"):
-            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
-        check_numbers(self, cut=POSITIVE)
+    hidden: Annotated[int, COUNT]
+    seen: Annotated[int, COUNT]
+    cut: Annotated[float, POSITIVE] = 4.0
 
     @property
     @abstractmethod

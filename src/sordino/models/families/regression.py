@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jax import Array
 
 from sordino.core.bound import Citation
 from sordino.core.gaussian import up
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, check_numbers, number
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.models.base import LinearScoreModel, Model, family
 from sordino.models.facts import Domain, Growth, LossFacts, Residual, linear_score_facts, product_up
 
@@ -24,11 +25,7 @@ class GaussianLinear(LinearScoreModel):
     needs a ball, residual clipping, or the heavy-tail theory, which uses its growth (g0 = 2 p R Y, g1 = p R^2).
     """
 
-    noise_precision: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_numbers(self, noise_precision=POSITIVE)
+    noise_precision: Annotated[float, POSITIVE] = 1.0
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         return 0.5 * self.noise_precision * (scores[..., 0] - y) ** 2
@@ -52,11 +49,7 @@ class Huber(LinearScoreModel):
     With |x| <= R: gradients at most h R, two at most 2 h R apart, Hessian at most R^2.
     """
 
-    threshold: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_numbers(self, threshold=POSITIVE)
+    threshold: Annotated[float, POSITIVE]
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         error = scores[..., 0] - y
@@ -82,12 +75,8 @@ class PoissonRegression(LinearScoreModel):
     R max(rate_cap, count_cap), two at most twice that apart, Hessian at most rate_cap R^2.
     """
 
-    rate_cap: float
-    count_cap: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_numbers(self, rate_cap=POSITIVE, count_cap=POSITIVE)
+    rate_cap: Annotated[float, POSITIVE]
+    count_cap: Annotated[float, POSITIVE]
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         score = scores[..., 0]
@@ -126,12 +115,11 @@ class GaussianMixture(Model):
     """
 
     weights: tuple[float, ...]
-    spread: float
+    spread: Annotated[float, POSITIVE]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "weights", component_weights(self.weights))
-        check_numbers(self, spread=POSITIVE)
 
     def dim(self, features: int) -> int:
         return len(self.weights) * features

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sordino.core.validate import Declared
 from sordino.models.clip import row_lengths, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes
 
@@ -179,7 +180,7 @@ class BlockGaussian(GaussianFamily):
 
 
 @dataclass(frozen=True)
-class Site(ABC):
+class Site(Declared, ABC):
     """The likelihood of one record, as a tilt of a Gaussian cavity; a frozen value, because it is compiled in."""
 
     @abstractmethod

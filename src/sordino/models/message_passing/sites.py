@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import erf
 
-from sordino.core.validate import POSITIVE, Interval, check_numbers, number, whole_number
+from sordino.core.validate import COUNT, POSITIVE, Declared, Interval, number
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.models.families.classification import inverse_mills
 from sordino.models.families.regression import component_weights
@@ -67,10 +67,7 @@ class LinearSite(gaussians.Site):
 class GaussianSite(LinearSite):
     """y = x theta + N(0, 1 / noise_precision), with a public noise precision."""
 
-    noise_precision: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_numbers(self, noise_precision=POSITIVE)
+    noise_precision: Annotated[float, POSITIVE] = 1.0
 
     def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
         total = variance + 1.0 / self.noise_precision
@@ -115,11 +112,11 @@ class MixtureSite(gaussians.Site):
     """
 
     weights: tuple[float, ...]
-    spread: float
+    spread: Annotated[float, POSITIVE]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "weights", component_weights(self.weights))
-        check_numbers(self, spread=POSITIVE)
 
     def family(self, features: int) -> gaussians.GaussianFamily:
         return gaussians.BlockGaussian(len(self.weights) * features, blocks=len(self.weights))
@@ -148,15 +145,11 @@ _ROOT_HALF = math.sqrt(0.5)
 
 
 @dataclass(frozen=True)
-class GammaPrecision:
+class GammaPrecision(Declared):
     """An unknown noise precision with a Gamma prior; its messages are part of the clipped vector."""
 
-    shape: float
-    rate: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", number("shape", self.shape, Interval(1.0, low_open=True)))
-        check_numbers(self, rate=POSITIVE)
+    shape: Annotated[float, Interval(1.0, low_open=True)]
+    rate: Annotated[float, POSITIVE]
 
 
 class _Forward(NamedTuple):
@@ -178,11 +171,11 @@ class NetworkSite(gaussians.Site):
     of the noise is a public number, or unknown.
     """
 
-    hidden: int
+    hidden: Annotated[int, COUNT]
     noise: float | GammaPrecision
 
     def __post_init__(self) -> None:
-        whole_number("hidden", self.hidden)
+        super().__post_init__()
         if not isinstance(self.noise, GammaPrecision):
             number("noise precision", self.noise, POSITIVE)
 
