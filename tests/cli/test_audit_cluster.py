@@ -1,7 +1,6 @@
 """`sordino audit --cluster` and `--keep`: sixteen small models come out the same wherever they are fitted."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -11,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from sordino.auditing import cluster
-from sordino.auditing.cluster import Checkpoints, ClusterOptions, FitOnCluster
+from sordino.auditing.cluster import Checkpoints, FitOnCluster
 from sordino.auditing.experiment import ChainFit
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.cli import main
 from sordino.core.spec import read_spec
+from sordino.data.sources import databases
+from sordino.engines import clusters
+from sordino.engines.local import Streamed
 from tests.cli.console import answer
-from tests.core.doubling import listening
 
 SPEC = str(Path(__file__).parents[2] / "examples" / "specs" / "logistic-instance.json")
 ATTACK = ["audit", SPEC, "--method", "attack", "--models", "16", "--seed", "3"]
@@ -67,14 +67,15 @@ def test_one_device_eight_virtual_ones_and_two_workers_give_the_same_numbers(cap
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_an_audit_changes_nothing(tmp_path, monkeypatch) -> None:
     killed: list[int] = []
+    engine = Streamed(2, patience=0.0, replaces=True)
 
     def kill_one() -> None:
-        killed.append(multiprocessing.active_children()[0].pid or 0)
+        killed.append([*engine._helpers._busy, *engine._helpers._idle][0].pid)
         os.kill(killed[0], signal.SIGKILL)
 
     spec = read_spec(Path(SPEC))
     struck(monkeypatch, kill_one)
-    elsewhere = FitOnCluster(ClusterOptions("local", workers=2), tmp_path / "kept")
+    elsewhere = FitOnCluster(engine, tmp_path / "kept")
     found = audit(spec, "attack", AuditOptions(delta=1e-5, models=16, seed=3, fit_sides=elsewhere))
     assert killed
     assert found == audit(spec, "attack", AuditOptions(delta=1e-5, models=16, seed=3))
@@ -132,23 +133,6 @@ def struck(monkeypatch: pytest.MonkeyPatch, blow) -> None:
     monkeypatch.setattr(Checkpoints, "save", save)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of processes from /proc")
-def test_nothing_listens_while_an_audit_runs_on_local_workers(tmp_path, monkeypatch) -> None:
-    seen: list[set[str]] = []
-    before = listening([os.getpid()])
-
-    def look() -> None:
-        children = [child.pid for child in multiprocessing.active_children() if child.pid is not None]
-        assert children
-        seen.append(listening([os.getpid(), *children]))
-
-    struck(monkeypatch, look)
-    assert main([*MANY, "--cluster", "local", "--keep", str(tmp_path / "kept")]) == 0
-    assert len(seen) == 1
-    assert seen[0] <= before
-
-
 def sentence(capture) -> str:
     """The one line on stderr that is not a warning."""
     (line,) = (line for line in capture.readouterr().err.splitlines() if "WARNING" not in line)
@@ -158,7 +142,7 @@ def sentence(capture) -> str:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Dask warns about its own sockets.
 def test_a_lost_scheduler_or_all_workers_is_one_sentence_and_the_audit_goes_on(scheduler, tmp_path, capfd, monkeypatch):
-    there = ["--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]
+    there = ["--cluster", scheduler.address.replace("tcp://", "dask://"), "--keep", str(tmp_path / "kept")]
     with monkeypatch.context() as patch:  # others come in the place of those that are lost
 
         def replaced() -> None:
@@ -170,17 +154,15 @@ def test_a_lost_scheduler_or_all_workers_is_one_sentence_and_the_audit_goes_on(s
     here = answer(capfd, *MANY)
     assert elsewhere == here
     with monkeypatch.context() as patch:
-        patch.setattr(cluster, "_PATIENCE", 5)
+        patch.setattr(clusters, "PATIENCE", 5.0)
         struck(patch, scheduler.lose_workers)
-        assert main([*MANY, *there[:3], str(tmp_path / "lost")]) == 1
-        assert "was lost before the work was done" in sentence(capfd)
+        assert main([*MANY, *there[:3], str(tmp_path / "lost")]) == 2
+        assert "no workers for 5 seconds" in sentence(capfd)
     scheduler.add_worker()
     with monkeypatch.context() as patch:
         struck(patch, scheduler.scheduler.kill)
-        assert main([*MANY, *there]) == 1
-    said = sentence(capfd)
-    assert said.startswith("sordino: The cluster at ")
-    assert "--keep" in said
+        assert main([*MANY, *there]) == 2
+    assert "Dask" in sentence(capfd)
     assert len(list((tmp_path / "kept").iterdir())) >= 1
     fitted: list[int] = []
     block = ChainFit._block
@@ -189,12 +171,12 @@ def test_a_lost_scheduler_or_all_workers_is_one_sentence_and_the_audit_goes_on(s
     assert len(fitted) < 4
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "127.0.0.1:9", "tls://127.0.0.1:9"])
+@pytest.mark.parametrize("address", ["dask://127.0.0.1:9", "tls://127.0.0.1:9"])
 def test_a_missing_extra_is_named_and_a_scheduler_without_tls_warned_about(address, capsys, monkeypatch) -> None:
     def absent(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(cluster, "import_module", absent)
+    monkeypatch.setattr(databases, "import_module", absent)
     assert main(["audit", SPEC, "--method", "attack", "--models", "16", "--cluster", address]) == 2
     said = capsys.readouterr().err
     assert ("WARNING" in said) is ("tls" not in address)
@@ -207,7 +189,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(capsys) -> None:
         (["--cluster", "local"], "Expected --cluster with --method attack"),
         (["--keep", "folder"], "Expected --keep with --method attack"),
         (["--method", "attack", "--keep", "folder"], "`--keep` needs `--seed`"),
-        (["--method", "attack", "--models", "16", "--cluster", "no::where"], "Expected a dask scheduler at"),
+        (["--method", "attack", "--models", "16", "--cluster", "no::where"], "Expected engine to be one of"),
     ):
         assert main(["audit", SPEC, *arguments]) == 2
         assert words in sentence(capsys)

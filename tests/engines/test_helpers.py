@@ -100,7 +100,7 @@ def test_rows_of_this_process_stay_in_it():
 
 @pytest.mark.parametrize(("threads", "patience", "used"), [(2, 0.0, True), (1, 0.0, False), (2, 1e6, False)])
 def test_helpers_read_on_after_a_while_where_there_is_more_than_one_core(monkeypatch, threads, patience, used):
-    monkeypatch.setattr(local, "Helpers", lambda: Helpers(lambda: Scripted(*[None] * 9)))
+    monkeypatch.setattr(local, "Helpers", lambda **_: Helpers(lambda: Scripted(*[None] * 9)))
     engine, work = Streamed(threads, patience=patience), Asked()
     found = {answer.sums for answer in engine.answers(work, {"a": Nothing(), "b": Nothing()})}
     assert found == {b"there" if used else b"here"}

@@ -26,7 +26,7 @@ from sordino.engines import unit_buckets as spreading
 from sordino.engines.local import Helper
 from sordino.engines.totals import engine_of
 from sordino.engines.unit_buckets import Bucket, UnitSpread, from_bytes, to_bytes
-from tests.core.doubling import Doubling, doubled
+from tests.engines.doubling import Doubling, doubled
 from tests.engines.tables import COLUMNS, table
 from tests.fuzz.watch import watched
 

@@ -54,7 +54,7 @@ def audit(
     delta: Annotated[float | None, Option(help="Delta in (0, 1); overrides the spec's.")] = None,
     confidence: Annotated[float | None, Option(help="Default: 0.95; 0.999 for a claim, 0.9999 for a replay.")] = None,
     seed: Annotated[int | None, Option(help="For a reproducible audit. Default: a fresh seed.")] = None,
-    cluster: Annotated[str | None, Option(metavar="ADDRESS", help="Fit on processes (local), or dask.")] = None,
+    cluster: shared.ClusterWord = None,
     workers: Annotated[int, Option(min=1, help="Processes of --cluster local.")] = 2,
     keep: Annotated[Path | None, Option(metavar="DIR", help="Keep models here, to resume; needs --seed.")] = None,
     plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
@@ -217,10 +217,10 @@ def _fit_elsewhere(
         raise InputError(f"Expected {option} with --method attack or fleet, got {method!r}, which fits no two models.")
     if keep is not None and seed is None:
         raise InputError("`--keep` needs `--seed`: a fresh seed would make other models every time.")
-    options = None if cluster is None else library.ClusterOptions(cluster, workers=workers)
-    if options is not None and not options.authenticated:
-        shared.warn_of_open_scheduler()
-    return library.FitOnCluster(options, keep)
+    if cluster in (None, "local"):
+        beside = library.Streamed(1 if cluster is None else workers, patience=0.0, replaces=True)
+        return library.FitOnCluster(beside, keep)
+    return library.FitOnCluster(library.engine_of(shared.engine_address(cluster)), keep)
 
 
 def described(path: Path) -> tuple[Spec, dict[str, Any]]:

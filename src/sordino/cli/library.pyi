@@ -2,7 +2,6 @@ from sordino.accounting.calibration import KNOBS as KNOBS
 from sordino.accounting.calibration import calibrate as calibrate
 from sordino.accounting.evaluate import as_json as as_json
 from sordino.accounting.evaluate import explain as explain
-from sordino.auditing.cluster import ClusterOptions as ClusterOptions
 from sordino.auditing.cluster import FitOnCluster as FitOnCluster
 from sordino.auditing.hunter.report import hunt as hunt
 from sordino.auditing.hunter.search import HunterOptions as HunterOptions
@@ -46,6 +45,7 @@ from sordino.data.sources.csv_files import existing_table as existing_table
 from sordino.data.sources.csv_files import is_csv_path as is_csv_path
 from sordino.data.sources.registry import existing_file as existing_file
 from sordino.data.sources.registry import parts_of as parts_of
+from sordino.engines.local import Streamed as Streamed
 from sordino.engines.totals import PartAnswer as PartAnswer
 from sordino.engines.totals import each_once as each_once
 from sordino.engines.totals import engine_of as engine_of

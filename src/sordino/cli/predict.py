@@ -157,8 +157,6 @@ def texts_in_parts(
 
     `columns` says which to read, given the names that the table has.
     """
-    import sordino.engines  # noqa: F401, PLC0415  registers every engine
-
     parts = library.parts_of(schema.source(data))
     if not parts:
         raise InputError("The table has no parts. Check the path.")

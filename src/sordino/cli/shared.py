@@ -188,18 +188,14 @@ def papers_folder() -> Path | None:
     return folder if (folder / "framework" / "item.py").is_file() else None
 
 
-def warn_of_open_scheduler() -> None:
-    """Say what a scheduler without TLS means."""
-    typer.echo(
-        "sordino: WARNING: anyone who can reach this scheduler can run code on its workers, read their rows and "
-        "forge their answers. Use a tls:// address, or this machine alone.",
-        err=True,
-    )
-
-
-def _engine(word: str | None) -> str | None:
+def engine_address(word: str | None) -> str | None:
+    """The address of an engine; a warning says what a scheduler without TLS means."""
     if word is not None and word.startswith("dask://"):
-        warn_of_open_scheduler()
+        typer.echo(
+            "sordino: WARNING: anyone who can reach this scheduler can run code on its workers, read their rows and "
+            "forge their answers. Use a tls:// address, or this machine alone.",
+            err=True,
+        )
     return word
 
 
@@ -208,7 +204,9 @@ _ENGINES = (
     "spark://HOST:PORT. All but memory read the table in parts and fit by bounded-influence."
 )
 AsJson = Annotated[bool, Option("--json", help="Machine-readable answer on stdout.")]
-EngineWord = Annotated[str | None, Option(callback=_engine, help=_ENGINES)]
+EngineWord = Annotated[str | None, Option(callback=engine_address, help=_ENGINES)]
+_CLUSTERS = "Fit on processes of this machine (local), or by tls://, dask:// or spark://."
+ClusterWord = Annotated[str | None, Option(metavar="ADDRESS", help=_CLUSTERS)]
 _SOURCES = (
     "a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or postgresql://HOST/DATABASE#TABLE"
 )

@@ -3,6 +3,7 @@
 Dask needs ``sordino[cluster]``; Spark needs ``sordino[spark]`` and a Java runtime.
 """
 
+import logging
 import os
 import sys
 import time
@@ -35,13 +36,14 @@ class DaskCluster(Engine):
     elsewhere: ClassVar[bool] = True
     own_frames: ClassVar[tuple[type[TablePart], ...]] = (DaskPart,)
 
-    def __init__(self, client: Any, *, own: Sequence[Any] = (), patience: float = PATIENCE) -> None:
-        self._client, self._own, self._patience = client, tuple(own), patience
+    def __init__(self, client: Any, *, own: Sequence[Any] = (), patience: float | None = None) -> None:
+        self._client, self._own, self._patience = client, tuple(own), PATIENCE if patience is None else patience
         self._kept: list[Any] = []
 
     def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         run = f"sordino-{work.asked.name.replace(' ', '-')}-{uuid4().hex[:12]}"
-        waiting = {self._submitted(work, part, key, f"{run}-{key}"): part.name for key, part in parts.items()}
+        there = self._submit(f"{run}-work", _itself, work)  # the scheduler sends it on, once to each worker
+        waiting = {self._submitted(there, work, part, key, f"{run}-{key}"): part.name for key, part in parts.items()}
         seen = time.monotonic()
         try:
             while waiting:
@@ -53,7 +55,7 @@ class DaskCluster(Engine):
                 if time.monotonic() - seen > self._patience and not self._alive():
                     raise InputError(
                         f"The Dask cluster has had no scheduler or no workers for {self._patience:g} seconds. Start it "
-                        "again and repeat the fit."
+                        "again and repeat the command."
                     )
                 for future in done:
                     name = waiting.pop(future)
@@ -62,12 +64,12 @@ class DaskCluster(Engine):
             for future in waiting:
                 _quietly(future.cancel)
 
-    def _submitted(self, work: Work, part: TablePart, key: str, task: str) -> Any:
+    def _submitted(self, there: Any, work: Work, part: TablePart, key: str, task: str) -> Any:
         if isinstance(part, DaskPart):
-            return self._submit(task, _answered, work, key, DaskPart, part.delayed, part.empty, part.place)
+            return self._submit(task, _answered, there, key, DaskPart, part.delayed, part.empty, part.place)
         if isinstance(part, ClusterBucket):
-            return self._submit(task, _answered, work, key, ClusterBucket, part.place, work.columns, part.future)
-        return self._submit(task, _answered, work, key, None, part)
+            return self._submit(task, _answered, there, key, ClusterBucket, part.place, work.columns, part.future)
+        return self._submit(task, _answered, there, key, None, part)
 
     def _submit(self, task: str, function: Any, *arguments: Any) -> Any:
         """One task under a name of its own; a client whose scheduler is gone refuses to send it."""
@@ -100,7 +102,7 @@ class DaskCluster(Engine):
         if isinstance(error, InputError):
             raise InputError(str(error)) from None
         kind = "cancelled task" if error is None else type(error).__name__
-        raise InputError(f"{name} failed on the Dask cluster ({kind}). Look at its workers and repeat the fit.")
+        raise InputError(f"{name} failed on the Dask cluster ({kind}). Look at its workers and repeat the command.")
 
     def arranged(self, parts: Sequence[TablePart], spread: UnitSpread | None) -> list[TablePart]:
         """Units are brought together in the memory of the workers."""
@@ -126,6 +128,10 @@ def _divided(spread: UnitSpread, part: TablePart) -> list[list[Table]]:
     return [[divided[bucket] for divided in pieces] for bucket in range(spread.buckets)]
 
 
+def _itself(work: Work) -> Work:
+    return work
+
+
 def _bucket(pieces: list[list[Table]]) -> list[Table]:
     return [one for piece in pieces for one in piece]
 
@@ -149,7 +155,7 @@ def _answered(work: Work, key: str, kind: type[TablePart] | None, *given: Any) -
 
 def _gone(error: Exception) -> InputError:
     return InputError(
-        f"The Dask scheduler does not answer ({type(error).__name__}). Start the cluster again and repeat the fit."
+        f"The Dask scheduler does not answer ({type(error).__name__}). Start the cluster again and repeat the command."
     )
 
 
@@ -167,6 +173,7 @@ def _connected(address: str) -> Engine:
             "machine use the engine 'streamed'."
         )
     distributed = needed("distributed", "cluster")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a lost connection is one sentence of ours
     try:
         transport = "tls" if scheme == "tls" else "tcp"
         client = distributed.Client(f"{transport}://{place}", timeout=_CONNECT, set_as_default=False)

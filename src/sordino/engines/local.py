@@ -1,8 +1,9 @@
 """The engine of this machine: a part for each core, a few rows at a time.
 
 After a while processes beside this one answer for parts, because threads share an address space and wait for each other
-where memory is taken. Where a helper cannot answer (it was killed, or the question holds something that only this
-process knows) the part is answered here: its answer is counted once in any case, by its key.
+where memory is taken. They are children behind pipes, so nobody else can reach them, and they end with their parent.
+Where a helper cannot answer (it was killed, or the question holds something that only this process knows) the part is
+answered here: its answer is counted once in any case, by its key.
 """
 
 import ctypes
@@ -24,7 +25,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, SordinoError
 from sordino.data.sources.registry import TablePart
 from sordino.engines.totals import Engine, PartAnswer, Work, register_engine
 from sordino.noise.randomness import cores
@@ -36,7 +37,7 @@ PATIENCE = 3.0
 Answered = TypeVar("Answered")
 
 
-def _in_order(threads: int, asked: Iterable[Callable[[], Answered]]) -> Iterator[Answered]:
+def _in_order(threads: int, asked: Iterable[Callable[[], Answered]], stop: Callable[[], None]) -> Iterator[Answered]:
     """The answers of several threads, in the order of the questions; few of them wait, so that memory holds few."""
     # Every thread computes on one core: a matrix product that spreads over all of them would only get in their way.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
@@ -51,14 +52,19 @@ def _in_order(threads: int, asked: Iterable[Callable[[], Answered]]) -> Iterator
         finally:
             for future in waiting:
                 future.cancel()
+            if waiting:  # nobody takes their answers any more
+                stop()
 
 
 class Streamed(Engine):
-    """A part for each core, a few rows at a time; after `patience` seconds processes beside this one read on."""
+    """A part for each core, a few rows at a time; after `patience` seconds processes beside this one read on.
 
-    def __init__(self, threads: int | None = None, *, patience: float = PATIENCE) -> None:
+    Where it `replaces` processes that are lost, no part of theirs is answered here.
+    """
+
+    def __init__(self, threads: int | None = None, *, patience: float = PATIENCE, replaces: bool = False) -> None:
         self._threads = threads or cores()
-        self._patience, self._spent, self._helpers = patience, 0.0, Helpers()
+        self._patience, self._spent, self._helpers = patience, 0.0, Helpers(replaces=replaces)
 
     def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         begun = time.monotonic()
@@ -68,7 +74,8 @@ class Streamed(Engine):
                 return work.answer(part, key)
             return self._helpers.answer(work, part, key)
 
-        yield from _in_order(self._threads, (partial(answer, key, part) for key, part in parts.items()))
+        asked = (partial(answer, key, part) for key, part in parts.items())
+        yield from _in_order(self._threads, asked, self._helpers.stop)
         self._spent += time.monotonic() - begun
 
     def close(self) -> None:
@@ -92,11 +99,16 @@ WORKERS_OWN = {
     "MIMALLOC_PURGE_DELAY": "-1",
     "PYTHONSAFEPATH": "1",
 }
-_ENDS_IN = 5.0
+_ENDS_IN, _LOOK_EVERY = 5.0, 1.0
+MOST_LOSSES = 5  # a part that has ended so many helpers is not tried again: something about it ends them
 
 
 class Unanswered(Exception):
-    """A helper that cannot answer: it ended, or the question holds something that only this process knows."""
+    """A question that holds something only this process knows, or no helper to ask."""
+
+
+class Ended(Unanswered):
+    """A helper that ended before it answered."""
 
 
 class Helper:
@@ -133,12 +145,15 @@ class Helper:
             self._process.stdin.flush()
             kind, found = pickle.load(self._process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
-            raise Unanswered from None
+            raise Ended from None
         if kind == "unknown":
             raise Unanswered
         if kind == "refused":
             raise InputError(found)
         return PartAnswer(*found)
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def close(self) -> None:
         """End the process, which ends by itself where nothing more can be sent to it."""
@@ -171,18 +186,32 @@ def pickled(given: Any) -> bytes:
 
 
 class Helpers:
-    """As many helpers as threads ask at once, started when they are first needed, until one could not answer."""
+    """As many helpers as threads ask at once, started when they are first needed, until one could not answer.
 
-    def __init__(self, make: Callable[[], Helper] = Helper) -> None:
-        self._make, self._lock = make, threading.Lock()
-        self._idle: list[Helper] = []
-        self._use = True
+    Where it `replaces` them, one that ended is followed by another, and only what cannot travel is answered here.
+    """
+
+    def __init__(self, make: Callable[[], Helper] = Helper, *, replaces: bool = False) -> None:
+        self._make, self._replaces, self._lock = make, replaces, threading.Lock()
+        self._idle, self._busy = list[Helper](), list[Helper]()
+        self._use, self._stopped = True, False
 
     def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         """The answer of a helper, or of this thread where no helper has one."""
-        if self._use and part.shared:
+        losses = 0
+        while self._use and part.shared:
             try:
                 return self._asked(work, part, key)
+            except Ended:
+                losses += 1
+                self._use = self._replaces
+                if self._stopped:
+                    raise
+                if losses == MOST_LOSSES:
+                    raise SordinoError(
+                        f"{part.name} ended the process that worked on it {losses} times. Give the machine more memory "
+                        "or fewer workers; with --keep finished parts are not done again."
+                    ) from None
             except Unanswered:
                 self._use = False
         return work.answer(part, key)
@@ -191,17 +220,24 @@ class Helpers:
         with self._lock:
             helper = self._idle.pop() if self._idle else None
         helper, whole = helper or self._make(), True
+        self._busy.append(helper)
         try:
             return helper.answer(work, part, key)
         except BaseException as error:
             whole = isinstance(error, InputError)
             raise
         finally:
-            if whole:
-                with self._lock:
-                    self._idle.append(helper)
-            else:
+            with self._lock:
+                self._busy.remove(helper)
+                self._idle += [helper] if whole else []
+            if not whole:
                 helper.close()
+
+    def stop(self) -> None:
+        """End the helpers that are at work."""
+        self._stopped = True
+        for helper in tuple(self._busy):
+            helper.kill()
 
     def close(self) -> None:
         with self._lock:
@@ -213,6 +249,7 @@ class Helpers:
 def serve() -> None:
     """What a helper does until nothing more can be sent to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt ends who asks, and with that the helper
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     keep_memory()
     # What libraries print does not get between answers.
     answers = os.fdopen(os.dup(1), "wb")
@@ -229,6 +266,15 @@ def serve() -> None:
             _send(answers, "found", tuple(work.answer(part, key)))
         except InputError as error:
             _send(answers, "refused", str(error))
+        except Exception:  # who asks meets it as well, and says what it is
+            _send(answers, "unknown", None)
+
+
+def _end_with(parent: int) -> None:
+    """A parent that was killed cannot say so, and nobody reads what is still computed."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_EVERY)
+    os._exit(1)
 
 
 def _send(answers: Any, kind: str, found: Any) -> None:

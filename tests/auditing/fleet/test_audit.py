@@ -16,6 +16,7 @@ from sordino.auditing.lower_bound import AuditOptions, Examined, VerdictKind, au
 from sordino.auditing.methods import fleet
 from sordino.auditing.methods.fleet import FleetFit
 from sordino.cli import main
+from sordino.engines.local import Streamed
 from sordino.models import MLPClassification
 from tests.auditing.chains import chain
 
@@ -93,7 +94,7 @@ def test_what_is_kept_and_blocks_of_models_change_nothing(tmp_path, monkeypatch)
     monkeypatch.setattr(fleet, "_MODELS_IN_A_BLOCK", 5)
     few = replace(OPTIONS, models=24)
     lower = audit(spec, "fleet", few)
-    kept = replace(few, fit_sides=FitOnCluster(None, tmp_path / "kept"))
+    kept = replace(few, fit_sides=FitOnCluster(Streamed(1), tmp_path / "kept"))
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "remove", lambda self, count: None)
         assert audit(spec, "fleet", kept) == lower

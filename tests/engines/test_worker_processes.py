@@ -1,0 +1,86 @@
+"""Processes that do units of work: no port, no lost unit, one sentence when it cannot be done, nobody left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sordino.core.validate import InputError, SordinoError
+from sordino.engines.local import MOST_LOSSES
+from tests.engines.doubling import Doubling, doubled, listening
+
+DOUBLES = {unit: 2 * unit for unit in range(8)}
+
+
+def gone(pids) -> bool:
+    """Whether these processes end within ten seconds; what was ended and not waited for counts as gone."""
+    for _ in range(100):
+        states = [Path(f"/proc/{int(pid)}/stat") for pid in pids]
+        if all(not path.exists() or path.read_text().rsplit(")", 1)[1].split()[0] == "Z" for path in states):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of processes from /proc")
+def test_nothing_listens_while_local_workers_run():
+    """Nobody but the parent can give a worker something to run: there is no port to knock at."""
+    seen: list[set[str]] = []
+    before = listening([os.getpid()])
+    assert doubled(Doubling(0.05), lambda pids: seen.append(listening([os.getpid(), *pids]))) == DOUBLES
+    assert len(seen) == 8
+    assert all(opened <= before for opened in seen)
+
+
+def test_killed_workers_are_replaced_and_change_nothing():
+    killed: list[int] = []
+    met: set[int] = set()
+
+    def kill(pids: list[int]) -> None:
+        met.update(pids)
+        if len(killed) < 3 and pids[0] not in killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    assert doubled(Doubling(0.1), kill) == DOUBLES
+    assert len(killed) == 3
+    assert gone(met)
+
+
+def test_a_unit_that_ends_its_workers_ends_in_one_sentence():
+    with pytest.raises(SordinoError, match=f"unit 0 ended the process .* {MOST_LOSSES} times.*--keep") as refused:
+        doubled(Doubling(deadly=(0,)), units=2)
+    assert refused.value.exit_code == 1
+
+
+@pytest.mark.parametrize("wrong", [InputError("Expected smaller steps."), ZeroDivisionError("by zero")])
+def test_what_a_worker_refuses_is_refused_here(wrong):
+    with pytest.raises(type(wrong), match=str(wrong)):
+        doubled(Doubling(wrong=wrong), units=2)
+
+
+def test_workers_end_with_a_parent_that_was_killed_and_with_one_that_was_interrupted(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import os, signal, sys, time\n"
+        "from tests.engines.doubling import Doubling, doubled\n"
+        "def told(pids):\n"
+        "    print(*pids, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL if sys.argv[1] == 'killed' else signal.SIGINT)\n"
+        "    time.sleep(1)\n"
+        "doubled(Doubling(float(sys.argv[2])), told)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(["src", "."])}
+    for how, seconds, code in (("killed", "0.5", -signal.SIGKILL), ("interrupted", "2", -signal.SIGINT)):
+        command = [sys.executable, str(script), how, seconds]
+        begin = time.monotonic()
+        ran = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert ran.returncode == code, ran.stderr
+        pids = ran.stdout.split()
+        assert len(pids) == 2
+        assert gone(pids)
+        assert time.monotonic() - begin < 30
