@@ -26,8 +26,8 @@ IN_UNITS = mutations(
 - relation is Relation.REPLACE_ONE and most != 1
 + relation is None
 @@ units: groups cost as much as one record | group_of | ledger/test_ledger_units.py
-- return group_of_two(guarantee) if size == 2 else _group(guarantee, size)
-+ return group_of_two(guarantee) if size == 2 else guarantee
+- size == 1
++ size != 2
 @@ units: methods about records take a schema with units
 @@ | Method.why_not | estimators/test_unit_fits.py -k refuse or says_so or ledger
 - problem.schema.unit_column is not None and not self.keeps_units

@@ -10,13 +10,17 @@ import numpy as np
 from sordino.accounting import scope as uses
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.segments import gaussian_mixture
+from sordino.accounting.convert import compose, repeat
 from sordino.accounting.scope import Assumption, NoisySteps, promised
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Constant
 from sordino.core.gaussian import up
-from sordino.core.guarantee import Guarantee
-from sordino.core.spec import NoisedSums, NoisyGradient, Schedule, Scheme, Spec
+from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.loss.pair import Pair
+from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
+
+_MOST_CURVES = 32  # different ratios
 
 # A Poisson batch may hold more records than its divisor: its data part may be longer than the bound on one record, and
 # its curvature varies with the realised size. Passes and subsets: the theorems that name this set were proved for them.
@@ -66,17 +70,27 @@ def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.IdenticalS
     return shifts.chain_steps(chain, contraction, up(sensitivity.value / chain.divisor(spec.n)))
 
 
-def largest_step(chain: NoisyGradient) -> float:
-    """The largest step size of a run."""
-    return extremes(chain.step_size, chain.steps)[0]
+def stepwise(spec: Spec, pair: Callable[[float], Pair], most: int = uses.MOST_RATIOS) -> Guarantee:
+    """Steps composed as loss distributions, each of the pair that belongs to its ratio; at most so many different."""
+    return LossDistribution(tuple((pair(ratio), count) for ratio, count in required_steps(spec).grouped(most)))
 
 
-def extremes(schedule: Schedule, steps: int) -> tuple[float, float]:
-    """The largest and the last value of a schedule."""
-    if schedule.constant is not None:
-        return schedule.constant, schedule.constant
-    values = schedule.values(steps)
-    return float(values.max()), float(values[-1])
+def stepwise_renyi(spec: Spec, divergence: Callable[[float, float], float]) -> Guarantee:
+    """Steps composed order by order, by the divergence of an order and a ratio: each may be an integral or a sum."""
+    return compose(
+        (RenyiDP(ORDERS, tuple(divergence(order, ratio) for order in ORDERS)), count)
+        for ratio, count in required_steps(spec).grouped(_MOST_CURVES)
+    )
+
+
+def one_use_in(spec: Spec, period: int, ways: float = 1.0) -> Guarantee:
+    """Gaussian steps of which every `period` use the record once, at worst the one that moves most, so many ways."""
+    steps = required_steps(spec)
+    if steps.constant_ratio is not None:
+        return repeat(GaussianDP(ways * steps.constant_ratio), -(-steps.steps // period))
+    tops = uses.largest_of_each(steps.ratios() ** 2, period)
+    # Pairwise summation of at most 1e7 positive terms: relative error below 1e-14.
+    return GaussianDP(up(ways * math.sqrt(float(tops.sum()) * (1 + 2e-14)), 2))
 
 
 def moduli(spec: Spec) -> float | Array:
@@ -118,7 +132,8 @@ def beyond_floating_point(modulus: shifts.Contraction | str, spec: Spec) -> str 
     """Why a modulus cannot be used: it is not certified, or it overflows at the largest step."""
     if isinstance(modulus, str):
         return modulus
-    step = largest_step(chain_of(spec))
+    chain = chain_of(spec)
+    step = chain.step_size.largest(chain.steps)
     if math.isinf(modulus.at(step)):
         return f"needs a finite modulus of a step, and a step of {step!r} stretches distances beyond floating point"
     return None

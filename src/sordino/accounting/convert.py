@@ -65,7 +65,7 @@ def _divergences(losses: Array, masses: Array, infinite: float, error: float, or
     return np.maximum(values, 0.0), infinite + error
 
 
-_CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
+CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 _RANGE_POINTS = 161  # of the curve of a bounded range, which is smooth
 
 
@@ -90,10 +90,10 @@ def to_loss_distribution(guarantee: claims.Guarantee) -> claims.LossDistribution
         case claims.BoundedRange(width=width, draws=1):
             pair = BoundedRangePair(width)
         case claims.BoundedRange():
-            epsilons = np.linspace(0.0, min(guarantee.largest_loss, _CURVE[-1]), _RANGE_POINTS)
+            epsilons = np.linspace(0.0, min(guarantee.largest_loss, CURVE[-1]), _RANGE_POINTS)
             pair = pair_from_curve(epsilons, guarantee.deltas(epsilons))
         case _:
-            pair = pair_from_curve(_CURVE, guarantee.deltas(_CURVE))
+            pair = pair_from_curve(CURVE, guarantee.deltas(CURVE))
     return claims.LossDistribution(((pair, 1),))
 
 
@@ -141,36 +141,16 @@ def bounded_renyi(guarantee: claims.LossDistribution) -> claims.RenyiDP | None:
     return claims.RenyiDP(claims.ORDERS, tuple((total * (1 + 1e-12)).tolist()))
 
 
-def group_of_two(guarantee: claims.Guarantee) -> claims.Guarantee:
-    """The guarantee for two changed records: (epsilon, delta) -> (2 epsilon, (1 + e^epsilon) delta) at best split.
-
-    delta_2(epsilon) <= min over a + b = epsilon of delta(a) + e^a delta(b) (Dong, Roth & Su 2022, Theorem 2.14).
-    """
-    match guarantee:
-        case claims.GaussianDP() | claims.PureDP() | claims.TotalVariation() | claims.BoundedRange():
-            return _group(guarantee, 2)
-        case claims.ApproxDP(epsilon_value=epsilon, delta_value=delta):
-            grown = up(delta * (1 + math.exp(epsilon)), 4) if epsilon < 700 else math.ceil(delta)
-            return claims.ApproxDP(2 * epsilon, min(1.0, grown))
-    half = _CURVE[_CURVE <= 40.0]
-    doubled = np.minimum(1.0, guarantee.deltas(half) * (1 + np.exp(half)) * (1 + 1e-13))
-    return claims.LossDistribution(((pair_from_curve(2 * half, doubled), 1),))
-
-
 def group_of(guarantee: claims.Guarantee, size: int) -> claims.Guarantee:
     """The guarantee for a group of records that change together, such as those of one unit; rounded up.
 
     (epsilon, delta) becomes (k epsilon, (1 + e^epsilon + ... + e^((k - 1) epsilon)) delta), by going from the one table
-    to the other record by record (Dong, Roth & Su 2022, Theorem 2.14).
+    to the other record by record, with equal shares of epsilon (Dong, Roth & Su 2022, Theorem 2.14).
     """
     size = validate.whole_number("the size of a group", size)
-    if size == 1:
-        return guarantee
-    return group_of_two(guarantee) if size == 2 else _group(guarantee, size)
-
-
-def _group(guarantee: claims.Guarantee, size: int) -> claims.Guarantee:
     match guarantee:
+        case _ if size == 1:
+            return guarantee
         case claims.GaussianDP(mu=mu):
             return claims.GaussianDP(_times(mu, size))
         case claims.PureDP(value=epsilon):
@@ -188,10 +168,10 @@ def _group(guarantee: claims.Guarantee, size: int) -> claims.Guarantee:
         case claims.LossDistribution(factors=factors):
             mus = [(pair.mu, count) for pair, count in factors if isinstance(pair, GaussianPair)]
             if len(mus) == len(factors):
-                return _group(claims.GaussianDP(gaussian.composed(mus)), size)
-    each = _CURVE / size
+                return group_of(claims.GaussianDP(gaussian.composed(mus)), size)
+    each = CURVE[CURVE[-1] / 2 >= CURVE] if size == 2 else CURVE / size
     deltas = guarantee.deltas(each) * _geometric(each, size) * (1 + 1e-12)
-    return claims.LossDistribution(((pair_from_curve(_CURVE, np.minimum(1.0, deltas)), 1),))
+    return claims.LossDistribution(((pair_from_curve(size * each, np.minimum(1.0, deltas)), 1),))
 
 
 def _geometric(epsilons: Array, size: int) -> Array:
@@ -240,8 +220,8 @@ def subsample(guarantee: claims.Guarantee, rate: float, relation: Relation) -> c
             return claims.ApproxDP(amplified(epsilon), up(rate * delta))
         case claims.TotalVariation(value=delta):
             return claims.TotalVariation(up(rate * delta))
-    epsilons = np.array([0.0, *map(amplified, _CURVE[1:])])
-    deltas = np.minimum(1.0, rate * guarantee.deltas(_CURVE) * (1 + 1e-15))
+    epsilons = np.array([0.0, *map(amplified, CURVE[1:])])
+    deltas = np.minimum(1.0, rate * guarantee.deltas(CURVE) * (1 + 1e-15))
     return claims.LossDistribution(((pair_from_curve(epsilons, deltas), 1),))
 
 
@@ -257,7 +237,7 @@ def replace_one_from_add_remove(guarantee: claims.Guarantee, relation: Relation)
     GaussianDP(mu=2.0)
     """
     _check_add_remove(relation)
-    return group_of_two(guarantee)
+    return group_of(guarantee, 2)
 
 
 def _check_add_remove(relation: Relation) -> None:

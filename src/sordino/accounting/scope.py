@@ -17,7 +17,7 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Constant, Evidence, Relation, View
 from sordino.core.gaussian import up
-from sordino.core.spec import ALGORITHMS, Algorithm, Batch, GaussianNoise, NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.spec import ALGORITHMS, Algorithm, Batch, NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.spec.chain import OWN_PLACES, ClippingKind
 from sordino.core.spec.fields import Section, keys_of
 from sordino.core.spec.problem import ConstantSchedule
@@ -347,8 +347,7 @@ def batches_of(spec: Spec) -> tuple[Batch, int]:
 def noise_of(algorithm: Algorithm) -> str | None:
     """The kind of noise, or None for kinds without steps; a stable law with alpha = 2 is Gaussian."""
     if isinstance(algorithm, NoisyGradient):
-        noise = algorithm.noise
-        return "gaussian" if isinstance(noise, GaussianNoise) or noise.alpha == _GAUSSIAN_ALPHA else "stable"
+        return "gaussian" if algorithm.noise.alpha == _GAUSSIAN_ALPHA else "stable"
     return "gaussian" if isinstance(algorithm, NoisedSums) else None
 
 
@@ -367,9 +366,7 @@ def noisy_steps(run: Algorithm, spec: Spec) -> NoisySteps | None:
         certificate = certificate_for(spec, sensitivity_constant(spec.relation, run.batch.scheme))
         if certificate is None:
             return None
-        # A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma.
-        unit = 1.0 if isinstance(run.noise, GaussianNoise) else 0.5**0.5
-        factor = certificate.value / run.divisor(spec.n) * unit * _ROUND_UP
+        factor = certificate.value / run.divisor(spec.n) / run.noise.deviation * _ROUND_UP
         size, scale, steps = run.step_size, run.noise.scale, run.steps
     elif isinstance(run, NoisedSums):
         # A Poisson batch may hold the old unit without the new one, so it moves by one contribution each way.

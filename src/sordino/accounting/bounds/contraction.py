@@ -174,7 +174,7 @@ def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Ce
         return _between((*certificates, *regulariser), least, largest)
 
     whole = up_to(records)
-    step = chain.step_size.constant or float(chain.step_size.values(chain.steps).max())
+    step = chain.step_size.largest(chain.steps)
     if whole.at(step) <= up_to(0).at(step):
         return whole
     allowed = _TOO_LARGE * chosen_delta(spec)
@@ -225,7 +225,7 @@ def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
             "the corrected clipping modulus needs quadratic weight decay, and the regulariser has strong convexity "
             f"{convexity!r} < smoothness {smoothness!r}"
         )
-    largest = chain.step_size.constant or float(chain.step_size.values(chain.steps).max())
+    largest = chain.step_size.largest(chain.steps)
     if Fraction(largest) * Fraction(convexity) >= 1:
         return (
             f"the corrected clipping modulus needs eta * lambda < 1, and it is {largest!r} * {convexity!r} = "

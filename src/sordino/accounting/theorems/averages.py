@@ -22,7 +22,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Citation, Relation, View
 from sordino.core.gaussian import sum_up, up
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
-from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Scheme, Spec, StableNoise
+from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Scheme, Spec
 
 _ROUND_UP = 1 + 1e-14
 _SMALLEST = 1e-300  # what underflows is rounded up to this
@@ -49,7 +49,7 @@ def sensitivity_of_average(spec: Spec) -> float:
     if isinstance(weights, LongRun):
         # One step size for all, the largest; the weights keep their own.
         moves = weights.largest_sum(chain.batch.scheme, period, chain.steps)
-        real = _per_kept(spec, _times(moves, chains.largest_step(chain), per_step))
+        real = _per_kept(spec, _times(moves, chain.step_size.largest(chain.steps), per_step))
     else:
         weighted = _product(weights, _values(chain.step_size, chain.steps), per_step)
         real = _per_kept(spec, segments.largest_sum(weighted, chain.batch.scheme, period))
@@ -69,7 +69,7 @@ def rounding_of_average(spec: Spec) -> float:
         return 0.0
     weights, share = _weights(spec), up(2.0 * chain.rounding)
     if isinstance(weights, LongRun):
-        moved = _times(weights.total, chains.extremes(chain.noise.scale, chain.steps)[0], share)
+        moved = _times(weights.total, chain.noise.scale.largest(chain.steps), share)
     else:
         # Pairwise sums of 5e6 terms at most.
         moved = float(np.sum(_product(weights, _values(chain.noise.scale, chain.steps), share))) * (1 + 1e-12)
@@ -79,10 +79,10 @@ def rounding_of_average(spec: Spec) -> float:
 def chance_of_average(spec: Spec) -> float:
     """The Lipschitz constant of the average as a function of all the standard Gaussians of the chain."""
     chain = chain_of(spec)
-    unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
+    unit = chain.noise.deviation
     weights = _weights(spec)
     if isinstance(weights, LongRun):
-        first, noise = weights.first, chains.extremes(chain.noise.scale, chain.steps)[0]
+        first, noise = weights.first, chain.noise.scale.largest(chain.steps)
         by_steps = _times(math.sqrt(weights.squares), noise, unit * _ROUND_UP)
     else:
         first, scaled = float(weights[0]), _product(weights, _values(chain.noise.scale, chain.steps), unit)
@@ -192,7 +192,7 @@ def _random_move(spec: Spec, values: int) -> RoundedLaw:
     use = used.value / chain.divisor(spec.n) * _ROUND_UP
     use = left_by_use(spec, use) if chain.batch.scheme is Scheme.POISSON else use
     if isinstance(weights, LongRun):
-        largest = _times(weights.largest, chains.largest_step(chain), use)
+        largest = _times(weights.largest, chain.step_size.largest(chain.steps), use)
         law = segments.one_weight_law(largest, chain.steps, rate, values)
     else:
         moved = _product(weights, _values(chain.step_size, chain.steps), use)

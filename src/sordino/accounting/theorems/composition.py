@@ -11,11 +11,11 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds.hidden_steps import poisson_step, shuffled_pass, unit_step
 from sordino.accounting.bounds.renyi import poisson_renyi, without_replacement_renyi
-from sordino.accounting.convert import compose, repeat, to_renyi
+from sordino.accounting.convert import repeat, to_renyi
 from sordino.accounting.evaluate import as_stated, corrected, ours
 from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
-from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
 from sordino.core.spec import Scheme, Spec
 
@@ -51,11 +51,7 @@ def gaussian(spec: Spec) -> Guarantee:
 )
 def parallel_epochs(spec: Spec) -> Guarantee:
     """Given the permutations each epoch is one Gaussian mechanism for the record, at its worst position."""
-    steps = chains.required_steps(spec)
-    if steps.constant_ratio is not None:
-        return repeat(GaussianDP(steps.constant_ratio), steps.epochs)
-    largest = assume.largest_of_each(steps.ratios() ** 2, steps.batches_per_epoch)
-    return GaussianDP(up(math.sqrt(float(largest.sum()) * (1 + 1e-14)), 2))
+    return chains.one_use_in(spec, chains.required_steps(spec).batches_per_epoch)
 
 
 _SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
@@ -125,8 +121,7 @@ def clones(spec: Spec) -> Guarantee:
 
 def _poisson_unit(spec: Spec, size: int) -> Guarantee:
     """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
-    steps = chains.required_steps(spec)
-    return LossDistribution(tuple((unit_step(steps.rate, ratio, size), count) for ratio, count in steps.grouped()))
+    return chains.stepwise(spec, partial(unit_step, chains.required_steps(spec).rate, size=size))
 
 
 @as_stated(
@@ -141,9 +136,7 @@ def _poisson_unit(spec: Spec, size: int) -> Guarantee:
 )
 def subsampled_poisson(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed."""
-    steps = chains.required_steps(spec)
-    uses = ((poisson_step(spec.relation, steps.rate, ratio), count) for ratio, count in steps.grouped())
-    return LossDistribution(tuple(uses))
+    return chains.stepwise(spec, partial(poisson_step, spec.relation, chains.required_steps(spec).rate))
 
 
 @as_stated(
@@ -156,16 +149,13 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
 )
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed; a batch of all records is not sampled at all."""
-    steps = chains.required_steps(spec)
-    pairs = GaussianPair if steps.rate >= 1.0 else partial(WithoutReplacementPair, steps.rate)
-    return LossDistribution(tuple((pairs(ratio), count) for ratio, count in steps.grouped()))
+    rate = chains.required_steps(spec).rate
+    return chains.stepwise(spec, GaussianPair if rate >= 1.0 else partial(WithoutReplacementPair, rate))
 
 
-_MOST_RATIOS = 32  # a curve has hundreds of orders, each an integral or a sum, for every ratio
-
-_SAMPLED: dict[Scheme, Callable[[float, assume.NoisySteps, float, Relation], float]] = {
-    Scheme.POISSON: lambda order, steps, ratio, relation: poisson_renyi(order, steps.rate, ratio, relation),
-    Scheme.WITHOUT_REPLACEMENT: lambda order, steps, ratio, _: without_replacement_renyi(order, steps.rate, ratio),
+_SAMPLED: dict[Scheme, Callable[[float, float, float, Relation], float]] = {
+    Scheme.POISSON: poisson_renyi,
+    Scheme.WITHOUT_REPLACEMENT: lambda order, rate, ratio, _: without_replacement_renyi(order, rate, ratio),
 }
 _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epochs}
 
@@ -186,10 +176,7 @@ def renyi(spec: Spec) -> Guarantee:
     if steps.scheme in _UNSAMPLED:
         return to_renyi(_UNSAMPLED[steps.scheme].proof(spec))
     one_step = _SAMPLED[steps.scheme]
-    return compose(
-        (RenyiDP(ORDERS, tuple(one_step(order, steps, ratio, spec.relation) for order in ORDERS)), count)
-        for ratio, count in steps.grouped(_MOST_RATIOS)
-    )
+    return chains.stepwise_renyi(spec, lambda order, ratio: one_step(order, steps.rate, ratio, spec.relation))
 
 
 # Rounds of noised sums: a round releases a sum of contributions, bounded by C, plus noise of m C. Sigma is the noise

@@ -19,19 +19,9 @@ from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import Guarantee, TotalVariation
-from sordino.core.spec import GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
+from sordino.core.spec import GaussianStart, NoisyGradient, Scheme, Spec
 
 NOISES = frozenset({"gaussian", "stable"})
-
-
-def tail_index(chain: NoisyGradient) -> float:
-    """alpha; Gaussian noise is the stable law of index 2."""
-    return chain.noise.alpha if isinstance(chain.noise, StableNoise) else 2.0
-
-
-def stable_unit(chain: NoisyGradient) -> float:
-    """The scale of the stable law per unit of the chain's noise scale: N(0, tau^2) has index 2, scale tau / sqrt(2)."""
-    return 1.0 if isinstance(chain.noise, StableNoise) else math.sqrt(0.5)
 
 
 def start_moment(chain: NoisyGradient, dim: int, power: float) -> float:
@@ -93,21 +83,27 @@ def _gradient_growth(spec: Spec) -> str | None:
 def coupling(spec: Spec) -> Guarantee:
     """Given everything but the last noise the two laws are shifts of each other; concavity takes the mean inside."""
     chain = chain_of(spec)
-    _, last_noise = chains.extremes(chain.noise.scale, chain.steps)
+    scale = chain.noise.scale
+    last_noise = scale.values(chain.steps)[-1] if scale.constant is None else scale.constant
     # The mean difference of the two records' gradients at any step: g0 + g1 R, or its supremum.
     difference, *growth = (certificate.value for certificate in _sources(spec))
     if growth and growth[0] != 0.0:
         difference = (difference + growth[0] * _radius(spec, growth[1])) * _ROUND_UP
     distance = max(difference * _moves(spec) * _ROUND_UP, _SMALLEST)
-    ratio = distance / (last_noise * stable_unit(chain)) * _ROUND_UP
-    return TotalVariation(formulas.shift_total_variation(tail_index(chain), ratio))
+    ratio = float(distance / (last_noise * _stable_unit(chain)) * _ROUND_UP)
+    return TotalVariation(formulas.shift_total_variation(chain.noise.alpha, ratio))
+
+
+def _stable_unit(chain: NoisyGradient) -> float:
+    """The scale of the stable law per unit of the chain's noise scale: N(0, tau^2) has index 2, scale tau / sqrt(2)."""
+    return chain.noise.deviation / math.sqrt(2.0)
 
 
 def _radius(spec: Spec, at_zero: float) -> float:
     """R >= E |theta_k| before every step; schedules at their worst values."""
     chain = chain_of(spec)
-    step, noise = chains.largest_step(chain), chains.extremes(chain.noise.scale, chain.steps)[0] * stable_unit(chain)
-    sizes = chains.largest_modulus(spec), step * at_zero, noise, tail_index(chain), spec.dim
+    step, noise = (schedule.largest(chain.steps) for schedule in (chain.step_size, chain.noise.scale))
+    sizes = chains.largest_modulus(spec), step * at_zero, noise * _stable_unit(chain), chain.noise.alpha, spec.dim
     radius = formulas.mean_distance_from_origin(*sizes, partial(start_moment, chain, spec.dim), chain.steps - 1)
     if chain.projection is None:
         return radius
@@ -127,7 +123,7 @@ def _moves(spec: Spec) -> float:
     modulus = chains.moduli(spec)
     if isinstance(modulus, np.ndarray):
         return formulas.listed_moves(modulus, chain.step_size.values(chain.steps), period) / divisor
-    return formulas.constant_moves(modulus, period, chain.steps) * chains.largest_step(chain) / divisor
+    return formulas.constant_moves(modulus, period, chain.steps) * chain.step_size.largest(chain.steps) / divisor
 
 
 _LOSS = tuple(constants.DISSIPATIVITY.values())
@@ -150,7 +146,7 @@ def _constants(spec: Spec) -> formulas.Lyapunov | None:
         return None
     start = start_moment(chain, spec.dim, 1.0) + loss.stable_point
     left_out = 1 - chain.divisor(spec.n) / spec.n
-    return formulas.lyapunov(loss, tail_index(chain), scale * stable_unit(chain), step, spec.dim, start, left_out)
+    return formulas.lyapunov(loss, chain.noise.alpha, scale * _stable_unit(chain), step, spec.dim, start, left_out)
 
 
 @assumption("dissipative", "m > 0")

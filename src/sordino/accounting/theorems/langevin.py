@@ -11,7 +11,6 @@ from sordino.accounting import scope as assume
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.contraction import Contraction, regulariser_contraction, resting_on
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.convert import repeat
 from sordino.accounting.evaluate import as_stated, theorem
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
@@ -321,8 +320,4 @@ def constant_drift(spec: Spec) -> Guarantee:
 )
 def path(spec: Spec) -> Guarantee:
     """Every step is a Gaussian mechanism of its own ratio kappa = gamma d / tau, and they compose to one."""
-    steps = chains.required_steps(spec)
-    if steps.constant_ratio is not None:
-        return repeat(GaussianDP(steps.constant_ratio), steps.steps)
-    # Pairwise summation of at most 1e7 positive terms: relative error below 1e-14.
-    return GaussianDP(up(math.sqrt(float((steps.ratios() ** 2).sum()) * (1 + 1e-14)), 2))
+    return chains.one_use_in(spec, 1)

@@ -39,7 +39,6 @@ from sordino.accounting.bounds.hidden_steps import poisson_step
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import ours
 from sordino.accounting.theorems import langevin as drift
-from sordino.accounting.theorems.heavy_tail import tail_index
 from sordino.core.arrays import Array
 from sordino.core.bound import Citation, Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
@@ -151,10 +150,10 @@ def composition(spec: Spec) -> Guarantee:
     """Given all A_k the steps are Gaussian; a record is used once a pass, at worst by the step that moves most."""
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
-        return mixed(tail_index(chain_of(spec)), [(steps.constant_ratio, steps.epochs)])
+        return mixed(chain_of(spec).noise.alpha, [(steps.constant_ratio, steps.epochs)])
     largest = assume.largest_of_each(steps.ratios(), steps.batches_per_epoch)
     grouped = replace(steps, steps=len(largest), ratios=lambda: largest).grouped(_MOST_RATIOS)
-    return mixed(tail_index(chain_of(spec)), grouped)
+    return mixed(chain_of(spec).noise.alpha, grouped)
 
 
 @ours(
@@ -174,7 +173,7 @@ def sampled(spec: Spec) -> Guarantee:
         step: Callable[[float], Pair] = partial(poisson_step, spec.relation, steps.rate)
     else:
         step = GaussianPair if steps.rate >= 1.0 else partial(WithoutReplacementPair, steps.rate)
-    return mixed(tail_index(chain_of(spec)), steps.grouped(_MOST_RATIOS), step, spread)
+    return mixed(chain_of(spec).noise.alpha, steps.grouped(_MOST_RATIOS), step, spread)
 
 
 _FOLDINGS, _BLOCK = 3.2, 0.4  # pushes are e^-3.2 of the last one at least, and equal within e^0.4
@@ -203,7 +202,7 @@ def pushes(contraction: float, length: int, distance: float) -> Uses:
 def _best(spec: Spec, steps: IdenticalSteps | ListedSteps, period: int) -> Guarantee:
     alike = steps if isinstance(steps, IdenticalSteps) else None
     fixed = assume.promised(alike, "a constant step size and noise scale")
-    bounds = [mixed(tail_index(chain_of(spec)), plan) for plan in _plans(fixed, period)]
+    bounds = [mixed(chain_of(spec).noise.alpha, plan) for plan in _plans(fixed, period)]
     return min(bounds, key=lambda bound: (bound.epsilon(assume.chosen_delta(spec)), bound.delta(0.0)))
 
 

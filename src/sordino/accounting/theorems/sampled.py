@@ -15,7 +15,6 @@ so it is at most the largest over what may be free: all of them, as more records
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -23,20 +22,19 @@ import numpy as np
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import hidden_steps as hidden
-from sordino.accounting.convert import compose, repeat
+from sordino.accounting.convert import repeat
 from sordino.accounting.evaluate import ours
 from sordino.core.binomial import log_chances
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
-from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
 from sordino.core.loss.mixture_pairs import WithReplacementPair
-from sordino.core.loss.pair import Pair
 from sordino.core.spec import Scheme, Spec
 
 _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
-_MOST_CURVES = 32  # different ratios: a curve has hundreds of orders, a step with replacement dozens of uses
+_MOST_PAIRS = 32  # different ratios of steps with replacement, each with dozens of uses
 _MOST_TOLD = 4096  # uses in a step that are distinguished
 _ALLOCATED, _TRUNCATED, _APART = (
     assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
@@ -150,21 +148,11 @@ def subsampled_with_replacement(spec: Spec) -> Guarantee:
     size = batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
-    return LossDistribution(
-        tuple((WithReplacementPair(size, records, ratio), count) for ratio, count in steps.grouped(_MOST_CURVES))
-    )
-
-
-def _curves(steps: assume.NoisySteps, moments: Callable[[float, float], float]) -> Guarantee:
-    """Steps composed order by order; `moments` is (order - 1) D_order of a step, by its order and ratio."""
-    return compose(
-        (RenyiDP(ORDERS, tuple(up(moments(order, ratio) / (order - 1) * (1 + 1e-12)) for order in ORDERS)), count)
-        for ratio, count in steps.grouped(_MOST_CURVES)
-    )
+    return chains.stepwise(spec, partial(WithReplacementPair, size, records), _MOST_PAIRS)
 
 
 def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
-    """log of the mean of exp(order (order - 1) (k ratio)^2 / 2) over binomial numbers of uses k, rounded up."""
+    """Over order - 1 the log of the mean of exp(order (order - 1) (k ratio)^2 / 2) over binomial numbers of uses k."""
     most = min(size, _MOST_TOLD)
     k = np.arange(1, most + 1, dtype=float)
     logs, errors = log_chances(k, size, 1 / records)
@@ -175,7 +163,8 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
         terms = logs + errors + hidden.log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
     if math.isinf(peak := float(terms.max())):
         return math.inf
-    return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
+    moment = float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
+    return up(moment / (order - 1) * (1 + 1e-12))
 
 
 @ours(
@@ -193,7 +182,7 @@ def with_replacement_renyi(spec: Spec) -> Guarantee:
     size = batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
-    return _curves(steps, partial(_drawn_uses, size, records))
+    return chains.stepwise_renyi(spec, partial(_drawn_uses, size, records))
 
 
 def _cap_and_others(spec: Spec) -> tuple[int, int]:
@@ -221,15 +210,17 @@ _SO_MANY_OTHERS = assume.caller_checked(
 )
 def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record."""
-    steps = chains.required_steps(spec)
-    full = hidden.full_chance(*_cap_and_others(spec), steps.rate)
-    return _curves(steps, partial(hidden.capped_moment, spec.relation, steps.rate, full))
+    rate = chains.required_steps(spec).rate
+    full = hidden.full_chance(*_cap_and_others(spec), rate)
+    return chains.stepwise_renyi(
+        spec, lambda order, ratio: hidden.capped_renyi(order, rate, ratio, full, spec.relation)
+    )
 
 
 def _truncated_unit(spec: Spec, size: int) -> Guarantee:
     """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
     steps, (cap, others) = chains.required_steps(spec), _cap_and_others(spec)
-    return _composed_steps(spec, partial(hidden.unit_step, steps.rate, size=size, cap=cap, others=others))
+    return chains.stepwise(spec, partial(hidden.unit_step, steps.rate, size=size, cap=cap, others=others))
 
 
 @ours(
@@ -247,7 +238,7 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
     rate = chains.required_steps(spec).rate
     full = hidden.full_chance(*_cap_and_others(spec), rate)
-    return _composed_steps(spec, partial(hidden.capped_step, spec.relation, rate, full=full))
+    return chains.stepwise(spec, partial(hidden.capped_step, spec.relation, rate, full=full))
 
 
 @ours(
@@ -258,20 +249,16 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
     scope=_APART,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    grouped=lambda spec, size: _composed_steps(spec, partial(hidden.unit_step, _free_chance(spec), size=size)),
+    grouped=lambda spec, size: chains.stepwise(spec, partial(hidden.unit_step, _free_chance(spec), size=size)),
 )
 def min_separation(spec: Spec) -> Guarantee:
     """The proof is at the head of the file; that uses are apart is not used, and costs nothing."""
-    return _composed_steps(spec, partial(hidden.poisson_step, spec.relation, _free_chance(spec)))
+    return chains.stepwise(spec, partial(hidden.poisson_step, spec.relation, _free_chance(spec)))
 
 
 def _free_chance(spec: Spec) -> float:
     batch, records = assume.batches_of(spec)
     return min(1.0, batch.chance(records) * (1 + 1e-15))
-
-
-def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
-    return LossDistribution(tuple((pair(ratio), count) for ratio, count in chains.required_steps(spec).grouped()))
 
 
 @ours(
@@ -285,10 +272,5 @@ def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
 )
 def separated_uses(spec: Spec) -> Guarantee:
     """Where a record is used is drawn without looking at it."""
-    steps, (batch, records) = chains.required_steps(spec), assume.batches_of(spec)
-    apart = batch.apart(records)
-    ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
-    if steps.constant_ratio is not None:
-        return repeat(GaussianDP(up(ways * steps.constant_ratio)), -(-steps.steps // apart))
-    tops = assume.largest_of_each(steps.ratios() ** 2, apart)
-    return GaussianDP(up(ways * math.sqrt(float(tops.sum()) * (1 + 1e-13)), 2))
+    batch, records = assume.batches_of(spec)
+    return chains.one_use_in(spec, batch.apart(records), 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0)

@@ -235,10 +235,6 @@ def random_participation(spec: Spec) -> Guarantee:
 )
 def revealed_batches(spec: Spec) -> Guarantee:
     """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""
-    return _revealed(spec)
-
-
-def _revealed(spec: Spec) -> Guarantee:
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
 
     def law(parts: PassParts) -> windows.RoundedLaw:
@@ -347,7 +343,7 @@ def kept_random(spec: Spec) -> Guarantee:
     """Both ways of looking at a segment hold; the composition with the smaller epsilon is used."""
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
     if chain.batch.scheme is Scheme.RESHUFFLED or contraction >= 1.0 or chain.rate(spec.n) >= 1.0:
-        return _revealed(spec)
+        return revealed_batches.proof(spec)
     # The windows are chosen for as many segments as there are; `_composed` adds the failure, once for all of them.
     whole, segments, delta = replace(sampled_chain(spec), failure=0.0), _segments(spec), assume.chosen_delta(spec)
 
@@ -357,7 +353,7 @@ def kept_random(spec: Spec) -> Guarantee:
     windowed = _composed(spec, windowed_segment, segments)
     if segments.keys() == {PassParts(0, 0, 1)}:  # every iterate is kept: steps compose
         return windowed
-    return min((windowed, _revealed(spec)), key=lambda guarantee: guarantee.epsilon(delta))
+    return min((windowed, revealed_batches.proof(spec)), key=lambda guarantee: guarantee.epsilon(delta))
 
 
 @assumption(

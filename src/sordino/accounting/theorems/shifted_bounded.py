@@ -190,7 +190,8 @@ def _two_lines(spec: Spec) -> str | None:
     near, far = shifts.near_modulus(spec), shifts.regulariser_contraction(spec)
     if not isinstance(near, Contraction) or not isinstance(far, Contraction):
         return None
-    step = chains.largest_step(chain_of(spec))
+    chain = chain_of(spec)
+    step = chain.step_size.largest(chain.steps)
     whole, alone = near.at(step), far.at(step)
     if whole > alone:
         return None

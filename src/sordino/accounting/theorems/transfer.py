@@ -9,6 +9,7 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds.solver import best_window
 from sordino.accounting.chain_assumptions import chain_of
+from sordino.accounting.convert import CURVE
 from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import assumption, caller_checked, last_iterate_scope
 from sordino.core import bound as constants
@@ -16,10 +17,9 @@ from sordino.core.bound import Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.atomic_pairs import pair_from_curve
-from sordino.core.spec import GaussianStart, Scheme, Spec, StableNoise
+from sordino.core.spec import GaussianStart, Scheme, Spec
 from sordino.core.validate import InputError
 
-_EPSILONS = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 _TRANSFER_ACCURACY = 1e-13
 
 
@@ -37,10 +37,10 @@ def transferred(posterior: Guarantee, distance: float) -> Guarantee:
     """
     if distance == 0.0:
         return posterior
-    added = distance * (1 + np.exp(_EPSILONS)) * (1 + _TRANSFER_ACCURACY)
+    added = distance * (1 + np.exp(CURVE)) * (1 + _TRANSFER_ACCURACY)
     # What holds at an epsilon holds at every larger one, so a sum that rises again is cut off.
-    deltas = np.minimum.accumulate(np.minimum(1.0, posterior.deltas(_EPSILONS) + added))
-    return LossDistribution(((pair_from_curve(_EPSILONS, deltas), 1),))
+    deltas = np.minimum.accumulate(np.minimum(1.0, posterior.deltas(CURVE) + added))
+    return LossDistribution(((pair_from_curve(CURVE, deltas), 1),))
 
 
 # How far the unadjusted Langevin algorithm is from a strongly log-concave target, in total variation.
@@ -108,7 +108,7 @@ def posterior_mu(spec: Spec) -> float:
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     if sensitivity is None or convexity is None or convexity.value == 0.0 or step is None or scale is None:
         return 0.0
-    noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0)
+    noise = scale * chain.noise.deviation
     # What underflows is rounded up to 1e-300.
     lean = max(sensitivity.value / spec.n * math.sqrt(2 * step) / math.sqrt(convexity.value), 1e-300)
     return up(lean / noise * (1 + 1e-15), 4)
@@ -163,7 +163,7 @@ def distance_to_posterior(spec: Spec) -> float:
     if len(values) < len(_USED) or dim is None or step is None or scale is None:
         raise InputError("This theorem needs certified curvature and a certified start. Use evaluate.")
     _, m, smooth, at_zero = values
-    noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0) * (1 - _ACCURACY)
+    noise = scale * chain.noise.deviation * (1 - _ACCURACY)
     # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
     begun = chain.start
     first = begun.scale * math.sqrt(dim) if isinstance(begun, GaussianStart) else math.hypot(*(begun.values or (0.0,)))

@@ -34,12 +34,17 @@ NoiseScale = Annotated[Schedule, Scheduled(), "absolute noise scale tau of each 
 class GaussianNoise(Section):
     """Standard Gaussian noise times an absolute scale."""
 
+    alpha: ClassVar[float] = 2.0
+    deviation: ClassVar[float] = 1.0  # of each coordinate at scale 1
+
     scale: NoiseScale
 
 
 @NOISES.register("stable")
 class StableNoise(Section):
     """Rotation-invariant stable noise, characteristic function exp(-|u|^alpha), times an absolute scale."""
+
+    deviation: ClassVar[float] = math.sqrt(2.0)  # where it is Gaussian
 
     alpha: Annotated[float, Number(TAIL_INDEX), "tail index; at 2 the noise is N(0, 2I)"]
     scale: NoiseScale

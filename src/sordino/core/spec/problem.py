@@ -36,6 +36,10 @@ class Schedule(fields.Section):
     def times(self, factor: float) -> "Schedule":
         """The same schedule, every value multiplied."""
 
+    def largest(self, steps: int) -> float:
+        """The largest value of `steps` steps."""
+        return float(self.values(steps).max()) if self.constant is None else self.constant
+
     def misfits(self, steps: int, key: str) -> Iterator[fields.Contradiction]:
         """What keeps this schedule, found under `key`, from serving `steps` steps."""
         return iter(())
