@@ -155,7 +155,7 @@ def test_the_walk_lets_what_is_handed_in_pass(text):
 # Samplers of noise: imported, or called as methods, in the noise package alone. An audit that replays a run hands on
 # what the source under test draws, a chain the stream of its mixing variables to the sampler in the noise package.
 SAMPLERS = frozenset(
-    {"rounded_gaussians", "rounded_gaussians_of", "device_gaussians", "step_gaussians", "ExactGaussians"}
+    {"rounded_gaussians", "device_gaussians", "step_gaussians", "ExactGaussians"}
     | {"whole_gaussians", "whole_laplace", "mixing_scale", "gaussians_from_words"}
 )
 STREAMS = frozenset({"NOISE", "MIXING", "AVERAGE"})

@@ -15,7 +15,7 @@ from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SeededRandomness
 from sordino.noise import cell_law, randomness, rounded_gaussian
 from sordino.noise.cell_law import COLUMNS, POSITION_BITS, REST, cell_counts, cell_table, exp_of_minus
-from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
+from sordino.noise.rounded_gaussian import rounded_gaussians
 
 ALARM = 1e-6
 
@@ -135,33 +135,14 @@ def test_scales_that_whole_numbers_do_not_hold_are_refused(scale):
         rounded_gaussians(np.random.default_rng(0), 3, scale)
 
 
-@pytest.mark.parametrize("scale", [2.0**-40, 2.0, 2.0**10, 2.0**40, 2.0**54])
-def test_several_generators_at_once_give_each_its_own_draws(scale):
-    """Bit for bit, and the generators are left alike: what one draw needs more is taken from its own stream."""
-    sizes = (8192, 1, 5000, 8192)
-    alone = [np.random.default_rng(seed) for seed in range(4)]
-    together = [np.random.default_rng(seed) for seed in range(4)]
-    expected = np.concatenate([rounded_gaussians(one, size, scale) for one, size in zip(alone, sizes, strict=True)])
-    np.testing.assert_array_equal(rounded_gaussians_of(together, sizes, scale), expected)
-    for one, other in zip(alone, together, strict=True):
-        assert one.bit_generator.state == other.bit_generator.state
-
-
-def test_more_draws_of_one_generator_than_one_round_makes_are_an_error():
-    with pytest.raises(ValueError, match="more draws of one generator"):
-        rounded_gaussians_of([np.random.default_rng(0)], [CHUNK + 1], 2.0)
-
-
-@pytest.mark.parametrize("cores", [1, 2, 7])
+@pytest.mark.parametrize("cores", [2, 7])
 def test_draws_do_not_depend_on_the_cores(cores, monkeypatch):
     """A changing schedule, steps inside one piece and steps of several pieces."""
-    monkeypatch.setattr(randomness, "cores", lambda: cores)
     for steps, size, scales in (
         (4000, 30, np.full(1, 2.0**40)), (4, 20_000, np.full(1, 2.0)), (900, 30, np.geomspace(1.0, 2.0**12, 700))
     ):  # fmt: skip
-        found = SeededRandomness(3).whole_gaussians(Purpose.NOISE, 0, steps, scales, size)
-        monkeypatch.setattr(randomness, "_PIECES", 1)
-        one_by_one = SeededRandomness(3).whole_gaussians(Purpose.NOISE, 0, steps, scales, size)
-        np.testing.assert_array_equal(found, one_by_one)
-        monkeypatch.undo()
-        monkeypatch.setattr(randomness, "cores", lambda: cores)
+        found = []
+        for number in (cores, 1):
+            monkeypatch.setattr(randomness, "cores", lambda number=number: number)
+            found.append(SeededRandomness(3).whole_gaussians(Purpose.NOISE, 0, steps, scales, size))
+        np.testing.assert_array_equal(*found)

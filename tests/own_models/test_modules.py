@@ -146,10 +146,10 @@ class Counted(eqx.Module):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (linen_with(lambda: nn.BatchNorm(use_running_average=False)), "'batch_stats' of the layer BatchNorm_0"),
+        (linen_with(lambda: nn.BatchNorm(use_running_average=False)), "'batch_stats' at the layer BatchNorm_0"),
         (linen_with(lambda: nn.Dropout(0.5, deterministic=False)), "draws for a whole batch: Dropout_0"),
-        (NnxAround(nnx.BatchNorm(2, rngs=nnx.Rngs(0))), "statistics over the batch at layer.mean"),
-        (NnxAround(nnx.Dropout(0.5, rngs=nnx.Rngs(0))), "got Dropout at layer"),
+        (NnxAround(nnx.BatchNorm(2, rngs=nnx.Rngs(0))), "BatchStat at layer.mean"),
+        (NnxAround(nnx.Dropout(0.5, rngs=nnx.Rngs(0))), "Dropout at layer"),
         (sequential(eqx.nn.BatchNorm(2, axis_name="batch", mode="ema")), r"BatchNorm at the module\.layers\[1\]"),
         (sequential(eqx.nn.Dropout(0.5)), r"Dropout at the module\.layers\[1\]"),
         (Counted(jnp.zeros((2, 2)), jnp.arange(3)), "int32 at other"),

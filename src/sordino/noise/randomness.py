@@ -18,12 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
-from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
+from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians
 
 _SEEDS = Interval(0, 2**128 - 1)
 STEPS = Interval(0, 2**32)
 _GROUP = CHUNK // 2  # draws of one generator
-_PIECES = 16  # generators that one thread works on at once
 Whole = NDArray[np.int64]
 DeviceWords = tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]
 _ON_DEVICE = (0, 0, 0)  # longer than the number of a group and a piece: a stream of its own
@@ -167,29 +166,17 @@ class Randomness(ABC):
         padded = scales[np.minimum(numbers, len(scales) - 1)]
         skipped = first - groups.start * together
 
-        def drawn(asked: list[tuple[int, int]]) -> Whole:
-            generators = [self._of_group(purpose, *one) for one in asked]
-            sizes = [min(_GROUP, together * size - piece * _GROUP) for _, piece in asked]
-            if alike:
-                return rounded_gaussians_of(generators, sizes, float(padded[0]))
-            found = []
-            for (group, piece), generator, entries in zip(asked, generators, sizes, strict=True):
-                start = (group - groups.start) * together
-                each = np.repeat(padded[start : start + together], size)[piece * _GROUP :][:entries]
-                one = bool((each == each[0]).all())
-                found.append(rounded_gaussians(generator, entries, each[0] if one else each))
-            return np.concatenate(found)
+        def drawn(piece: tuple[int, int]) -> Whole:
+            start = (piece[0] - groups.start) * together
+            entries, each = min(_GROUP, together * size - piece[1] * _GROUP), padded[start : start + together]
+            if (each == each[0]).all():
+                return rounded_gaussians(self._of_group(purpose, *piece), entries, each[0])
+            each = np.repeat(each, size)[piece[1] * _GROUP :][:entries]
+            return rounded_gaussians(self._of_group(purpose, *piece), entries, each)
 
-        alike, threads = bool((padded == padded[0]).all()), cores()
-        # Several pieces to a job, as long as every core has one.
-        jobs = max(1, min(_PIECES, len(pieces) // threads))
-        asked = [pieces[begin : begin + jobs] for begin in range(0, len(pieces), jobs)]
-        if len(asked) == 1:
-            found = [drawn(asked[0])]
-        else:
-            with ThreadPoolExecutor(min(len(asked), threads)) as pool:
-                found = list(pool.map(drawn, asked))
-        return np.concatenate(found).reshape(-1, size)[skipped : skipped + steps]
+        with ThreadPoolExecutor(min(len(pieces), cores())) as pool:
+            found = np.concatenate(list(pool.map(drawn, pieces)))
+        return found.reshape(-1, size)[skipped : skipped + steps]
 
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         """The generator of a piece of a group of steps, each used for nothing else."""

@@ -21,7 +21,6 @@ What this needs of the machine: IEEE 754 products, sums and comparisons in doubl
 logarithm, exponential or root of any library. Bits are as fair as their generator: ChaCha20 in secure runs.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -49,7 +48,7 @@ _ONE_WORD = 2.0**10
 _MORE_BITS = 53
 _UNIT = 2.0 ** -(CELL_BITS + _FRACTION_BITS)
 CHUNK = 1 << 14  # so many at a time stay in a processor's cache
-_NONE, _NO_TAIL = np.empty(0, np.uint64), np.uint64(2**64 - 1)
+_NO_TAIL = np.uint64(2**64 - 1)
 
 
 def rounded_gaussians(generator: np.random.Generator, size: int, scale: ArrayLike) -> Whole:
@@ -65,19 +64,7 @@ def rounded_gaussians(generator: np.random.Generator, size: int, scale: ArrayLik
     found = np.empty(size, np.int64)
     for first in range(0, size, CHUNK):
         part = slice(first, min(first + CHUNK, size))
-        _fill(_Bits((generator,), (part.stop - first,)), found[part], scales if scales.ndim == 0 else scales[part])
-    return found
-
-
-def rounded_gaussians_of(
-    generators: Sequence[np.random.Generator], sizes: Sequence[int], scale: float
-) -> NDArray[np.int64]:
-    """For every generator so many draws as `rounded_gaussians` makes of it, at most `CHUNK` each, bit for bit."""
-    scales = checked_scales(scale, 1).reshape(())
-    if max(sizes, default=0) > CHUNK:
-        raise ValueError("more draws of one generator than are made at once")
-    found = np.empty(sum(sizes), np.int64)
-    _fill(_Bits(tuple(generators), tuple(sizes)), found, scales)
+        _fill(generator, found[part], scales if scales.ndim == 0 else scales[part])
     return found
 
 
@@ -91,25 +78,6 @@ def checked_scales(scale: ArrayLike, size: int) -> NDArray[np.float64]:
     return scales
 
 
-class _Bits:
-    """Words for draws that stand one after another, each from the generator whose turn its place is in."""
-
-    def __init__(self, generators: tuple[np.random.Generator, ...], sizes: tuple[int, ...]) -> None:
-        self._generators, self.ends = generators, np.cumsum(sizes)
-
-    def words(self, places: NDArray[np.intp]) -> Words:
-        """One word for each of these places, which ascend."""
-        if len(self._generators) == 1:
-            return _words(self._generators[0], len(places))
-        counts = np.diff(np.searchsorted(places, self.ends), prepend=0)
-        asked = np.flatnonzero(counts).tolist()
-        return np.concatenate([_NONE, *(_words(self._generators[one], int(counts[one])) for one in asked)])
-
-    def of(self, place: int) -> np.random.Generator:
-        """Where more words of this place come from."""
-        return self._generators[int(np.searchsorted(self.ends, place, side="right"))]
-
-
 class _Open(NamedTuple):
     """What floats did not settle: where it stands, its cell, sign and bits, and whether it is surely kept."""
 
@@ -121,18 +89,19 @@ class _Open(NamedTuple):
     sure: NDArray[np.bool_]
 
 
-def _fill(bits: _Bits, found: Whole, scales: NDArray[np.float64]) -> None:
+def _fill(generator: np.random.Generator, found: Whole, scales: NDArray[np.float64]) -> None:
     """Draw for all of `found`; what is not kept is drawn again."""
-    parts = np.split(np.arange(len(found)), bits.ends[:-1])
-    while parts[0].size:
-        tried = [_attempt(bits, places, scales if scales.ndim == 0 else scales[places], found) for places in parts]
-        left = tried[0] if len(tried) == 1 else _Open(*map(np.concatenate, zip(*tried, strict=True)))
-        parts = [_settle(bits, left, scales, found)]
+    places = np.arange(len(found))
+    while places.size:
+        left = _attempt(generator, places, scales if scales.ndim == 0 else scales[places], found)
+        places = _settle(generator, left, scales, found)
 
 
-def _attempt(bits: _Bits, places: NDArray[np.intp], scales: NDArray[np.float64], found: Whole) -> _Open:
+def _attempt(
+    generator: np.random.Generator, places: NDArray[np.intp], scales: NDArray[np.float64], found: Whole
+) -> _Open:
     """Try once for each of these places; answers with those that are open."""
-    table, words = cell_table(), bits.words(places)
+    table, words = cell_table(), _words(generator, len(places))
     high, low = (words >> np.uint64(32)).astype(np.uint32), words.astype(np.uint32)
     columns = (words >> np.uint64(32 + POSITION_BITS)).view(np.int64)
     own = (high & _POSITIONS) < table.thresholds.take(columns, mode="wrap")
@@ -143,7 +112,7 @@ def _attempt(bits: _Bits, places: NDArray[np.intp], scales: NDArray[np.float64],
     doubtful |= cells >= np.uint32(COLUMNS - 1)
     heads = ((cells << np.uint32(_FRACTION_BITS)) | (low & _FRACTIONS)).astype(np.float64)
     wide = bool(scales.max(initial=0.0) > _ONE_WORD)
-    tails = (bits.words(places) >> np.uint64(64 - _MORE_BITS)) if wide else None
+    tails = (_words(generator, len(places)) >> np.uint64(64 - _MORE_BITS)) if wide else None
     sizes, sure = _wide_sizes(heads, tails, scales) if tails is not None else _narrow_sizes(heads, scales)
     # Two's complement: turning all bits and adding 1 is the negative.
     minus = (low.view(np.int32) >> np.int32(31)).astype(np.int64)
@@ -158,11 +127,11 @@ def _attempt(bits: _Bits, places: NDArray[np.intp], scales: NDArray[np.float64],
     return _Open(places[rest], cells[rest], low[rest], more, doubtful[rest], sure[rest])
 
 
-def _settle(bits: _Bits, left: _Open, scales: NDArray[np.float64], found: Whole) -> NDArray[np.intp]:
+def _settle(generator: np.random.Generator, left: _Open, scales: NDArray[np.float64], found: Whole) -> NDArray[np.intp]:
     """Decide what is open, by floats where they can, otherwise by whole numbers; answers with what is dropped."""
     rest = np.flatnonzero(left.doubtful)
     keep, fractions = (left.low >> np.uint32(_FRACTION_BITS)) & _KEEPS, left.low & _FRACTIONS
-    again, undecided = _kept(bits.words(left.places[rest]), rest, left.cells, keep, fractions)
+    again, undecided = _kept(_words(generator, len(rest)), rest, left.cells, keep, fractions)
     sure = left.sure.copy()
     sure[again] = True  # whatever it is: dropped
     sure[list(undecided)] = True  # settled with the question whether they are kept
@@ -172,7 +141,7 @@ def _settle(bits: _Bits, left: _Open, scales: NDArray[np.float64], found: Whole)
             prefix = (prefix[0] << _MORE_BITS) | more, _FRACTION_BITS + _MORE_BITS
         cell = int(left.cells[at]) if left.cells[at] < COLUMNS - 1 else None
         scale = Fraction(float(scales if scales.ndim == 0 else scales[place]))
-        value = _Draw(bits.of(place), cell, prefix, known, scale).value()
+        value = _Draw(generator, cell, prefix, known, scale).value()
         if value is None:
             again.append(at)
         else:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, NoReturn
 import numpy as np
 
 from sordino.core.bound import Relation, View
+from sordino.core.spec import matrices, posterior  # noqa: F401  (their kinds register themselves)
 from sordino.core.spec.fields import (
     ROOT,
     Contradiction,

@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse
 
+Data = Mapping[str, Any]  # arrays by name, with the records along the first axis
+Options = Mapping[str, Any]  # what a fit was told beside the model and the data
+UserModel = Any  # a function or a module, as its author wrote it
+
 # Models get whole numbers in 32 bits, and may get floats in single precision.
 _LARGEST_WHOLE = 2**31 - 1
 _LARGEST = float(np.finfo(np.float32).max)
@@ -78,7 +82,7 @@ class RecordLayout:
         return {leaf.name: part.astype(jnp.int32) if leaf.whole else part for leaf, part in parts}
 
 
-def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:
+def read_layout(data: Data, rows: int = 1) -> RecordLayout:
     """The layout of named arrays, from their shapes and types alone: no number is read."""
     leaves, lengths = [], {}
     for name, values in data.items():
@@ -97,7 +101,7 @@ def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:
     return RecordLayout(tuple(leaves), rows)
 
 
-def pack(layout: RecordLayout, data: Mapping[str, Any], units: NDArray[Any] | None = None) -> NDArray[np.float64]:
+def pack(layout: RecordLayout, data: Data, units: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """One row of numbers for each unit; `units` numbers the unit of each record, and further records are left out."""
     arrays = ((leaf, np.asarray(finite(data[leaf.name]), np.float64)) for leaf in layout.leaves)
     table = np.concatenate([values.reshape(len(values), leaf.size) for leaf, values in arrays], axis=1)
@@ -205,11 +209,11 @@ class CustomModel(ABC):
         """The row of one unit with what is observed drawn anew, by random numbers that follow from row and number."""
         raise InputError(f"Expected a model that can be simulated, got {type(self).__name__}.")
 
-    def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:
+    def predict(self, theta: Array, data: Data, key: Array) -> dict[str, Array]:
         """Draws of what the model observes, for new records and a flat vector for each draw, shape (draws, records)."""
         raise InputError(f"Expected a model that predicts, got {type(self).__name__}, which has a loss only.")
 
-    def log_likelihood(self, theta: Array, data: Mapping[str, Any]) -> dict[str, Array]:
+    def log_likelihood(self, theta: Array, data: Data) -> dict[str, Array]:
         """The log-density of what is observed, for public records, shape (draws, records)."""
         raise InputError(f"Expected a model with a likelihood, got {type(self).__name__}, which has a loss only.")
 
@@ -229,15 +233,15 @@ class FrontEnd(ABC):
         return "natural" if model.size <= MOST_NATURAL else "variational"
 
     @abstractmethod
-    def takes(self, model: Any, options: Mapping[str, Any]) -> bool:
+    def takes(self, model: UserModel, options: Options) -> bool:
         """Whether this is such a model; no import of a package that is not loaded."""
 
     @abstractmethod
-    def names(self, model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, model: UserModel, options: Options) -> tuple[str, ...]:
         """The names of the arrays that the model reads, in their order."""
 
     @abstractmethod
-    def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
+    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> CustomModel:
         """The model on records of this layout; refused, with the site or layer named, where it is none."""
 
 
@@ -257,7 +261,7 @@ def front_end(name: str) -> Callable[[Kind], Kind]:
     return registered
 
 
-def front_end_for(model: Any, options: Mapping[str, Any]) -> FrontEnd:
+def front_end_for(model: UserModel, options: Options) -> FrontEnd:
     """The first registered front end that takes a model."""
     if chosen := next((one for one in FRONT_ENDS.values() if one.takes(model, options)), None):
         return chosen

@@ -21,11 +21,22 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse
-from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, ReleasedParameter, blank, front_end
+from sordino.models.custom.base import (
+    CustomModel,
+    Data,
+    FrontEnd,
+    Options,
+    RecordLayout,
+    ReleasedParameter,
+    UserModel,
+    blank,
+    front_end,
+)
 
 # Collections of parameters, and modules, that hold statistics over a batch, by the names that libraries give them.
 _BATCH_STATISTICS = ("batch_stats", "BatchNorm", "SpectralNorm")
 _DROPOUT = "Dropout"
+Tree = Any  # of parameters, as JAX knows trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +45,13 @@ class PytreeLoss(CustomModel):
 
     loss: Callable[..., Any]
     layout: RecordLayout
-    params: Any
+    params: Tree
     prior_scale: float | None = None
     flat: Array = field(init=False)
-    unravel: Callable[[Array], Any] = field(init=False)
+    unravel: Callable[[Array], Tree] = field(init=False)
     named: tuple[ReleasedParameter, ...] = field(init=False)
     leaves: tuple[Array, ...] = field(init=False)
-    rebuilt: Callable[[Any], Any] = field(init=False)
+    rebuilt: Callable[[Tree], Tree] = field(init=False)
 
     def __post_init__(self) -> None:
         refuse_layers(self.params)
@@ -93,7 +104,7 @@ class PytreeLoss(CustomModel):
             raise refuse("the loss", "to be one number for one record", f"{shape}", "sum over its parts")
 
 
-def _partitioned(params: Any) -> tuple[Any, Any]:
+def _partitioned(params: Tree) -> tuple[Tree, Tree]:
     """What is learned, and what stays: functions and other leaves that are no arrays."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         where = _path(path) or "params"
@@ -110,52 +121,54 @@ def _partitioned(params: Any) -> tuple[Any, Any]:
     return arrays_apart(params)
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: object) -> bool:
     return hasattr(leaf, "dtype") and hasattr(leaf, "shape")
 
 
-def arrays_apart(tree: Any) -> tuple[Any, Any]:
+def arrays_apart(tree: Tree) -> tuple[Tree, Tree]:
     """A tree with its arrays alone, and one with everything else; None stands where the other has a leaf."""
     chosen = jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, tree)
     return chosen, jax.tree.map(lambda leaf: None if _is_array(leaf) else leaf, tree)
 
 
-def put_together(chosen: Any, rest: Any) -> Any:
+def put_together(chosen: Tree, rest: Tree) -> Tree:
     """The tree that `arrays_apart` took apart."""
     whole = lambda one, other: other if one is None else one  # noqa: E731
     return jax.tree.map(whole, chosen, rest, is_leaf=lambda leaf: leaf is None)
 
 
-def refuse_layers(params: Any, where: str = "params", *, draws: bool = False) -> None:
+def refuse_layers(params: Tree, where: str = "params", *, draws: bool = False) -> None:
     """Refuse layers whose output for one record depends on others or, without `draws`, on a draw for a whole batch."""
     name = type(params).__name__
     if any(word in name for word in _BATCH_STATISTICS):
-        raise InputError(
-            f"Expected layers that treat every record alone, got {name} at {where}, which keeps statistics over the "
-            "batch; use group or layer normalisation."
-        )
+        raise _follows_the_batch(name, where)
     if not draws and _DROPOUT in name and not getattr(params, "inference", False) and getattr(params, "p", 1.0):
-        raise InputError(
-            f"Expected layers without draws for a whole batch, got {name} at {where}; switch it to inference or leave "
-            "it out."
-        )
+        raise _draws_for_a_batch(f"{name} at {where}", "inference")
     if isinstance(params, Mapping):
-        for key, value in params.items():
-            if str(key) in _BATCH_STATISTICS:
-                raise InputError(
-                    f"Expected parameters without statistics over the batch, got {key!r} at {where}; use group or "
-                    "layer normalisation."
-                )
-            refuse_layers(value, f"{where}[{key!r}]", draws=draws)
+        if found := next((key for key in params if str(key) in _BATCH_STATISTICS), None):
+            raise _follows_the_batch(repr(found), where)
+        inside = [(f"{where}[{key!r}]", value) for key, value in params.items()]
     elif isinstance(params, list | tuple):
-        for place, value in enumerate(params):
-            refuse_layers(value, f"{where}[{place}]", draws=draws)
-    elif hasattr(params, "__dataclass_fields__"):
-        for key in params.__dataclass_fields__:
-            refuse_layers(getattr(params, key, None), f"{where}.{key}", draws=draws)
+        inside = [(f"{where}[{place}]", value) for place, value in enumerate(params)]
+    else:
+        named = getattr(params, "__dataclass_fields__", ())
+        inside = [(f"{where}.{key}", getattr(params, key, None)) for key in named]
+    for place, value in inside:
+        refuse_layers(value, place, draws=draws)
 
 
-def _path(path: Any) -> str:
+def _follows_the_batch(what: str, where: str) -> InputError:
+    return InputError(
+        f"Expected layers that treat every record alone, got {what} at {where}, which keeps statistics over the batch; "
+        "use group or layer normalisation."
+    )
+
+
+def _draws_for_a_batch(what: str, mode: str) -> InputError:
+    return InputError(f"Expected layers without draws for a whole batch: {what}; switch it to {mode}, or leave it out.")
+
+
+def _path(path: tuple[object, ...]) -> str:
     """The place of a leaf as a name, such as layers.0.weight."""
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
@@ -164,17 +177,17 @@ def _path(path: Any) -> str:
 class PytreeFrontEnd(FrontEnd):
     """Takes a function of parameters and one record where parameters are given."""
 
-    def takes(self, model: Any, options: Mapping[str, Any]) -> bool:
+    def takes(self, model: UserModel, options: Options) -> bool:
         return callable(model) and options.get("params") is not None
 
-    def names(self, model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, model: UserModel, options: Options) -> tuple[str, ...]:
         constants = options.get("constants") or {}
         return tuple(name for name in list(inspect.signature(model).parameters)[1:] if name not in constants)
 
     def method(self, model: CustomModel) -> str:
         return "rounds"
 
-    def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
+    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> CustomModel:
         scale = options.get("prior_scale")
         prior = None if scale is None else number("prior_scale", scale, POSITIVE)
         return PytreeLoss(partial(model, **(options.get("constants") or {})), layout, options["params"], prior)
@@ -186,15 +199,15 @@ _OUTPUT = "output"
 class Applied(NamedTuple):
     """A library's module taken apart: its parameters, and its output for parameters and the input of one example."""
 
-    params: Any
-    output: Callable[[Any, Sequence[Array]], Any]
+    params: Tree
+    output: Callable[[Tree, Sequence[Array]], Tree]
 
 
 # Reads a module, with parameters that are given or its own; the example has the shapes of its input.
-Adapter = Callable[[Any, Any, Sequence[Array]], Applied]
+Adapter = Callable[[UserModel, Tree, Sequence[Array]], Applied]
 
 
-def _equinox(module: Any, _params: Any, _example: Sequence[Array]) -> Applied:
+def _equinox(module: UserModel, _params: Tree, _example: Sequence[Array]) -> Applied:
     """The module is its own tree of parameters and sees one example."""
     refuse_layers(module, "the module")
     # Plain numbers in a module are settings of its layers, as the library has it.
@@ -202,17 +215,14 @@ def _equinox(module: Any, _params: Any, _example: Sequence[Array]) -> Applied:
     return Applied(own, lambda params, inputs: put_together(params, rest)(*inputs))
 
 
-def _linen(module: Any, params: Any, example: Sequence[Array]) -> Applied:
+def _linen(module: UserModel, params: Tree, example: Sequence[Array]) -> Applied:
     """Parameters are given or drawn with a public key; the module is called with a batch of one."""
 
-    def ran(call: Callable[..., Any], first: Any, inputs: Sequence[Array]) -> Any:
+    def ran(call: Callable[..., Any], first: Any, inputs: Sequence[Array]) -> Tree:
         try:
             return call(first, *(part[None] for part in inputs))
         except import_module("flax.errors").InvalidRngError as error:
-            raise InputError(
-                f"A layer draws for a whole batch: {str(error).split(' (https')[0][:200]}. Switch it to "
-                "deterministic or remove it."
-            ) from None
+            raise _draws_for_a_batch(str(error).split(" (https")[0][:200], "deterministic") from None
 
     if params is None:
         variables = ran(module.init, jax.random.key(0), example)
@@ -222,32 +232,22 @@ def _linen(module: Any, params: Any, example: Sequence[Array]) -> Applied:
         if name != "params":
             path, _ = jax.tree_util.tree_leaves_with_path(variables[name])[0]
             place = ".".join(str(getattr(key, "key", key)) for key in path[:-1]) or "at the root"
-            raise InputError(
-                f"Expected a module with parameters alone, got {name!r} of the layer {place}, such as statistics "
-                "over the batch; use group or layer normalisation."
-            )
+            raise _follows_the_batch(repr(name), f"the layer {place}")
     return Applied(variables["params"], lambda params, inputs: ran(module.apply, {"params": params}, inputs)[0])
 
 
-def _nnx(module: Any, _params: Any, _example: Sequence[Array]) -> Applied:
+def _nnx(module: UserModel, _params: Tree, _example: Sequence[Array]) -> Applied:
     """Parameters are the module's own; it is called with a batch of one."""
     nnx = import_module("flax.nnx")
     for path, node in nnx.iter_graph(module):
         name, place = type(node).__name__, ".".join(map(str, path))
         if isinstance(node, nnx.BatchStat):
-            raise InputError(
-                f"Expected layers that treat every record alone, got statistics over the batch at {place}; use "
-                "group or layer normalisation."
-            )
-        drawing = not getattr(node, "deterministic", True) and getattr(node, "rate", 0.0)
-        if "Dropout" in name and drawing:
-            raise InputError(
-                f"Expected layers without draws for a whole batch, got {name} at {place}; switch it to "
-                "deterministic or leave it out."
-            )
+            raise _follows_the_batch(name, place)
+        if _DROPOUT in name and not getattr(node, "deterministic", True) and getattr(node, "rate", 0.0):
+            raise _draws_for_a_batch(f"{name} at {place}", "deterministic")
     graph, state, rest = nnx.split(module, nnx.Param, ...)
 
-    def output(params: Any, inputs: Sequence[Array]) -> Any:
+    def output(params: Tree, inputs: Sequence[Array]) -> Tree:
         own = jax.tree.map(lambda leaf: leaf, state)
         nnx.replace_by_pure_dict(own, params)
         return nnx.merge(graph, own, rest)(*(part[None] for part in inputs))[0]
@@ -263,7 +263,7 @@ _ADAPTERS: Mapping[tuple[str, str], Adapter] = {
 }
 
 
-def adapter_for(module: Any) -> Adapter | None:
+def adapter_for(module: UserModel) -> Adapter | None:
     """The adapter of a module by its base classes, or None."""
     for base in type(module).__mro__:
         for (home, name), found in _ADAPTERS.items():
@@ -279,7 +279,7 @@ class ModuleLoss(PytreeLoss):
     applied: Applied | None = None
     inputs: tuple[str, ...] = ()
 
-    def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:
+    def predict(self, theta: Array, data: Data, key: Array) -> dict[str, Array]:
         """The module's output for new examples, one for each vector of parameters."""
         missing = [name for name in self.inputs if name not in data]
         if missing:
@@ -288,7 +288,7 @@ class ModuleLoss(PytreeLoss):
         given = [_typed(data[name], wholes[name]) for name in self.inputs]
         output = instance_of("the module", self.applied, Applied).output
 
-        def of_all(vector: Array) -> Any:
+        def of_all(vector: Array) -> Tree:
             params = self.unravel(vector)
             return jax.vmap(lambda *one: output(params, one))(*given)
 
@@ -299,10 +299,10 @@ class ModuleLoss(PytreeLoss):
 class ModuleFrontEnd(FrontEnd):
     """Takes a module of Equinox or Flax with a loss of its output."""
 
-    def takes(self, model: Any, options: Mapping[str, Any]) -> bool:
+    def takes(self, model: UserModel, options: Options) -> bool:
         return adapter_for(model) is not None
 
-    def names(self, model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, model: UserModel, options: Options) -> tuple[str, ...]:
         targets, given = self._targets(options), options.get("arrays")
         if given is None:
             return (*self._inputs_of(model), *targets)
@@ -311,7 +311,7 @@ class ModuleFrontEnd(FrontEnd):
     def method(self, model: CustomModel) -> str:
         return "training"
 
-    def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
+    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> CustomModel:
         found, loss, constants = adapter_for(model), options["loss"], options.get("constants") or {}
         if found is None:
             raise InputError(f"Expected an Equinox or Flax module, got a {type(model).__name__}.")
@@ -335,20 +335,20 @@ class ModuleFrontEnd(FrontEnd):
                 f"{type(error).__name__}: {str(error)[:200]}"
             ) from None
 
-        def of_one(params: Any, **record: Any) -> Any:
+        def of_one(params: Tree, **record: Any) -> Tree:
             output = applied.output(params, [_typed(record[name], wholes[name]) for name in inputs])
             return loss(output, **{name: record[name] for name in targets}, **constants)
 
         return ModuleLoss(of_one, layout, applied.params, None, applied=applied, inputs=inputs)
 
-    def _targets(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def _targets(self, options: Options) -> tuple[str, ...]:
         loss, constants = options.get("loss"), options.get("constants") or {}
         if not callable(loss):
             raise InputError("A module needs loss(output, ...), a number for one example. Give loss.")
         return tuple(name for name in list(inspect.signature(loss).parameters)[1:] if name not in constants)
 
     @staticmethod
-    def _inputs_of(model: Any) -> tuple[str, ...]:
+    def _inputs_of(model: UserModel) -> tuple[str, ...]:
         """The arguments of a module that have no default; one named x where it does not say."""
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         try:

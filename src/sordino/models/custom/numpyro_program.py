@@ -19,7 +19,18 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from sordino.core.validate import InputError, refuse
-from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, ReleasedParameter, blank, front_end, key_of
+from sordino.models.custom.base import (
+    CustomModel,
+    Data,
+    FrontEnd,
+    Options,
+    RecordLayout,
+    ReleasedParameter,
+    UserModel,
+    blank,
+    front_end,
+    key_of,
+)
 from sordino.models.custom.latents import (
     Latent,
     blocks_of,
@@ -121,7 +132,7 @@ class NumPyroProgram(CustomModel):
         sites = self._trace(self.constrained(theta), kept, jax.random.fold_in(key_of(row), number))
         return self.layout.replaced(row, {leaf: sites[name]["value"] for name, leaf in leaves.items()})
 
-    def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:
+    def predict(self, theta: Array, data: Data, key: Array) -> dict[str, Array]:
         """What the model observes is drawn; latents of one unit are drawn from their prior."""
         given = self._arguments(data)
 
@@ -131,7 +142,7 @@ class NumPyroProgram(CustomModel):
 
         return jax.jit(jax.vmap(one))(theta, jax.random.split(key, len(theta)))
 
-    def log_likelihood(self, theta: Array, data: Mapping[str, Any]) -> dict[str, Array]:
+    def log_likelihood(self, theta: Array, data: Data) -> dict[str, Array]:
         if self.program.local or self.program.summed:
             raise InputError("Log-likelihoods of records need a model without latents of single records.")
         given = _arrays(data)
@@ -177,7 +188,7 @@ class NumPyroProgram(CustomModel):
         seeded = model if key is None else handlers.seed(model, key)
         return handlers.trace(seeded).get_trace(**record, **self.constants)
 
-    def _arguments(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _arguments(self, data: Data) -> dict[str, Any]:
         """What the function is called with for new records: everything but what it observes."""
         observed = {leaf for _, leaf in self.program.given}
         read = [leaf.name for leaf in self.layout.leaves if leaf.name not in observed]
@@ -280,7 +291,7 @@ def _holds(site: dict[str, Any], array: Array) -> bool:
     return site["type"] == "sample" and site["is_observed"] and site["value"] is array
 
 
-def _arrays(data: Mapping[str, Any]) -> dict[str, Array]:
+def _arrays(data: Data) -> dict[str, Array]:
     return {name: jnp.asarray(values) for name, values in data.items()}
 
 
@@ -293,13 +304,13 @@ def _close(one: Array, other: Array) -> bool:
 class NumPyroFrontEnd(FrontEnd):
     """Takes any function where no parameters are given: a NumPyro model brings its own."""
 
-    def takes(self, model: Any, options: Mapping[str, Any]) -> bool:
+    def takes(self, model: UserModel, options: Options) -> bool:
         return inspect.isfunction(model) and options.get("params") is None
 
-    def names(self, model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, model: UserModel, options: Options) -> tuple[str, ...]:
         constants = options.get("constants") or {}
         return tuple(name for name in inspect.signature(model).parameters if name not in constants)
 
-    def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
+    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> CustomModel:
         constants, start = options.get("constants") or {}, options.get("start") or {}
         return NumPyroProgram(model, layout, constants, options.get("unit"), start)
