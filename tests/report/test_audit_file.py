@@ -39,7 +39,7 @@ def test_both_sides_are_on_the_page_and_agree(folder, answer, tmp_path):
     for words in (
         "description ≥ 0.795",
         "best tests of the description",
-        "<strong>tightness of the description</strong>",
+        "<strong>tightness of the description.</strong>",
         "description only",
         "a program that leaves noise out would not be noticed here",
     ):
@@ -55,7 +55,7 @@ def test_a_replay_beside_the_lower_bound_is_on_the_page(folder, answer, tmp_path
         found = {"implementation": {"verdict": {"kind": kind, "evidence": "on 9 pairs <of> neighbours."}}}
         path.write_text(json.dumps(answer["document"] | (found if kind else {})))
         text = report_page([open_subject(folder, path)])
-        words = f"A separate replay of the installed code: <strong>{kind}</strong>: on 9 pairs &lt;of&gt; neighbours."
+        words = f"Verdict: <strong>{kind}</strong>. On 9 pairs &lt;of&gt; neighbours."
         assert (words in text) is shown
         assert "No code was run for this." in text
 

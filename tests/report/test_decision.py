@@ -31,7 +31,7 @@ def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book
     release, entry = charged(book, last_iterate())
     subject = open_subject(written(tmp_path, "one", release), ledger=book)
     found = facts(subject)
-    assert found["protects"].startswith("one record | replace-one")
+    assert found["protects"].startswith("one record | relation replace-one")
     assert "at most 1.009" in found["epsilon"]
     assert "10⁻⁵" in found["epsilon"]
     assert found["charged"] == "entry 1 of clinic | compared with the ledger"
@@ -79,8 +79,8 @@ def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
     assert GaussianDP(rule.mu).epsilon(rule.gaussian_delta) == pytest.approx(3.0, rel=1e-6)
     assert balance.spent_epsilon + balance.largest_epsilon > balance.budget.epsilon
     words = why_budgets_do_not_add(subject)
-    assert ("of this release is at its own delta" in words) is (release.delta != balance.budget.delta)
-    gone, left, whole = map(float, re.search(r"([\d.]+)² \+ ([\d.]+)² = ([\d.]+)²", words).groups())
+    assert ("at its own delta" in words) is (release.delta != balance.budget.delta)
+    gone, left, whole = map(float, re.search(r"([\d.]+)² \(spent\) \+ ([\d.]+)² \(left\) = ([\d.]+)²", words).groups())
     assert gone**2 + left**2 == pytest.approx(whole**2, rel=1e-3)
     assert gone == pytest.approx(guarantee.mu, rel=1e-3)
     assert words in report_page([subject]).replace("&#39;", "'")

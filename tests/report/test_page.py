@@ -183,7 +183,7 @@ def test_the_balance_of_a_ledger_is_shown_with_the_entry_that_paid(book, tmp_pat
     assert code == 0
     assert "&lt;clinic &amp; co&gt;" in text
     assert "left: one release of up to" in text
-    assert "as entry 2" in text
+    assert "Entry 2 of this ledger" in text
     assert 'role="alert"' not in text
 
 

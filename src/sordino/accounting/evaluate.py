@@ -264,7 +264,7 @@ class Explanation(Result):
             constants = [
                 f"{one.constant.name} = {one.value:g} ({one.evidence.word}: {one.reason})" for one in best.certificates
             ]
-            remarks.append(f"Tightest: {best.theorem}, resting on {'; '.join(constants) or 'the description alone'}.")
+            remarks.append(f"Tightest: {best.theorem}. It uses {'; '.join(constants) or 'no certified constant'}.")
             checks = caller_checks(best.theorem, spec)
             remarks += [f"Check this yourself, because no program can: {' '.join(checks)}"] if checks else []
         remarks += [f"Near miss, {one.theorem}: {one.reason}" for one in near]

@@ -73,9 +73,9 @@ def replay_release(
     odd = ", ".join(drawn.odd_cells) or "none: every rule of the schema refuses them"
     checks = {
         "cells": f"invalid cells and their replacement: {odd}",
-        "keys": "that every source has a secret key of its own",
-        "debit": "that a ledger is asked to debit this run before anything is computed from the rows' values; "
-        "the ledger itself is not tested",
+        "keys": "every source of noise has its own secret key",
+        "debit": "a ledger is asked to debit this run before anything is computed from the rows' values; the ledger "
+        "itself is not tested",
     }
     tested = partial(examine, release.spec, drawn.trials(), confidence=confidence, seed=seed, seconds=seconds)
     return tested(recorder=recorder, checks=checks, faults=faults)

@@ -37,9 +37,10 @@ _STEPS, _MOST_IN_CURVE = 96, 3
 POWER = 0.8
 
 LIMITS = (
-    "Expectations for columns of typical spread, from declared numbers alone: numbers that vary by about 27 % of half "
-    "their declared range, 0/1 columns true for 15 % of records. Columns that use all of their range give intervals up "
-    "to 3 times narrower; collinear or very narrow columns up to 2 times wider, 3 times with several classes."
+    "The plan knows declared numbers only. It assumes that numbers have a standard deviation of about 27 % of half "
+    "their declared range, and that 0/1 columns are true for 15 % of records. If columns use all of their range, "
+    "intervals are up to 3 times narrower. If columns are collinear or hardly vary, they are up to 2 times wider, or 3 "
+    "times with several classes."
 )
 OF_UNITS = (
     "A unit counts as one record. If its records differ, their mean is more informative and intervals are narrower."

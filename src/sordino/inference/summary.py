@@ -38,8 +38,8 @@ _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
     "Estimates are posterior means in the units of the table. Standard errors are posterior standard deviations and "
     "include the privacy noise. z = estimate / standard error. p is twice the posterior probability on the other side "
-    "of 0; it is below 0.05 if the 95 % interval excludes 0. It comes from posterior draws, so it can differ slightly "
-    "from the p-value of z. The prior pulls estimates towards 0; z and p include that."
+    "of 0; it is below 0.05 if the 95 % interval excludes 0. It is computed from posterior draws and can differ "
+    "from the p-value of z. The prior pulls estimates towards 0, and z and p with them."
 )
 _SHARES = (
     "Sampling: the variance without privacy. Prior: the part set by the assumed effect size. A coefficient marked * is "

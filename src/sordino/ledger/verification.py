@@ -90,4 +90,4 @@ def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new:
         return EntryVerdict.CHANGED, "this version computes a smaller privacy loss than was charged"
     if old.certificates != new.certificates:
         return EntryVerdict.CHANGED, "the same privacy loss now depends on other certificates"
-    return EntryVerdict.AGREES, "recomputed from its spec, the same"
+    return EntryVerdict.AGREES, "the charge recomputed from its spec is the same"

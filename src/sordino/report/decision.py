@@ -8,7 +8,7 @@ from sordino.core import __version__
 from sordino.core.bound import Evidence, Relation, View, floating_point_line
 from sordino.core.gaussian import show_down, show_up, up
 from sordino.core.guarantee import Guarantee
-from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
+from sordino.core.spec import Algorithm, AnyUnit, ColumnUnit, NoisedSums, Scheme, Spec, Unit
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
@@ -92,7 +92,7 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
 
 def _facts(subject: Subject) -> Iterator[DecisionFact]:
     release, balance = subject.release, subject.balance
-    yield DecisionFact("protects", release.protected.words, f"{release.spec.relation} neighbours")
+    yield DecisionFact("protects", release.protected.words, f"relation {release.spec.relation}")
     finite = math.isfinite(subject.epsilon)
     epsilon = f"at most {show_up(subject.epsilon)}" if finite else "no finite bound"
     yield DecisionFact("epsilon", epsilon, f"at delta {label(release.delta)}, recomputed")
@@ -106,7 +106,7 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
     if balance is not None:
         left = show_down(balance.largest_epsilon)
         spent = f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}"
-        at = f"all three at delta {label(balance.budget.delta)}, see Budget for the sum"
+        at = f"all three at delta {label(balance.budget.delta)}; the section Budget explains the sum"
         yield DecisionFact("budget left", f"a release of epsilon {left}", f"{spent}; {at}")
     else:
         yield DecisionFact("budget left", "not known here", "no ledger was compared")
@@ -154,7 +154,22 @@ def learned(release: StoredRelease) -> str:
 def what_ran(spec: Spec) -> tuple[str, ...]:
     """What ran, a line for each part; custom models are called so, whatever a stored query says."""
     stored, shown = "gradients of the evidence bound, own model", "gradients of the objective of a custom model"
-    return tuple(line.replace(stored, shown) for line in spec.ran)
+    return tuple(capital(_ran(run.algorithm).replace(stored, shown)) for run in spec.runs())
+
+
+def _ran(run: Algorithm) -> str:
+    if not isinstance(run, NoisedSums):
+        return run.words
+    sums = "one noised sum" if run.rounds == 1 else f"{run.rounds} noised sums"
+    over = "over all records" if run.sampling.scheme is Scheme.FULL else f"over batches ({run.sampling.words})"
+    who = "unit" if isinstance(run.unit, ColumnUnit) else "record"
+    noise = run.noise_multiplier.values(run.rounds)
+    first = f"{noise[0]:.6g} times that{' in the first round' if (noise != noise[0]).any() else ''}"
+    replaced = f" Replacing a {who} changes the sum by at most {run.replacement or 0.0:.6g}." if run.replacement else ""
+    return (
+        f"{run.query}: {sums} {over}. A {who} adds at most {run.contribution:.6g}. The standard deviation of the noise "
+        f"is {first}.{replaced}"
+    )
 
 
 def coverage(release: StoredRelease) -> str:
@@ -220,8 +235,8 @@ def why_budgets_do_not_add(subject: Subject) -> str:
     )
     # The same release has less epsilon at the budget's delta than at a smaller one of its own.
     own = (
-        f" All three are at delta {balance.budget.delta:g}; the {show_up(subject.epsilon)} of this release is at its "
-        f"own delta {subject.release.delta:g}."
+        f" These three numbers are at the budget's delta, {balance.budget.delta:g}. This release alone has epsilon "
+        f"{show_up(subject.epsilon)} at its own delta, {subject.release.delta:g}."
         if subject.release.delta != balance.budget.delta
         else ""
     )
@@ -229,9 +244,9 @@ def why_budgets_do_not_add(subject: Subject) -> str:
         return why + f"privacy losses add as curves, order by order, and epsilon is computed from the sum.{own}"
     gone, left = balance.spent_mu, balance.largest_mu
     return why + (
-        "the noise of separate releases is independent. Privacy losses therefore add like errors, in squares, on the "
-        f"scale mu of Gaussian noise. Spent and left give the whole budget: {gone:.4f}² + {left:.4f}² = "
-        f"{math.hypot(gone, left):.4f}². Epsilon is computed from mu and does not add.{own}"
+        "the noise of separate releases is independent. Their privacy losses add like standard errors, in squares, on "
+        f"a scale called mu: {gone:.4f}² (spent) + {left:.4f}² (left) = {math.hypot(gone, left):.4f}² (budget). "
+        f"Epsilon is computed from mu and does not simply add up.{own}"
     )
 
 
@@ -243,7 +258,7 @@ def not_applying(subject: Subject) -> str:
     others = "one theorem is" if len(names) == 1 else f"{len(names)} theorems are"
     return (
         f"The other {others} about other kinds of runs, relations or views, or need a constant that this one does not "
-        "have; sordino certify --all on the description below gives the reason of each."
+        "have. `sordino certify --all` on the description below gives the reason for each."
     )
 
 

@@ -238,5 +238,5 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
             remedy = "run `sordino ledger verify`, and hand nothing over"
             raise InputError(f"An entry of this ledger is not charged in full; {remedy}.")
         found = next(one for one in verification.findings if one.sequence == subject.entry)
-        entry = f"{found.verdict}: {found.reason}"
+        entry = f"{found.verdict} ({found.reason})"
     return DossierChecks(lower, replayed, reason, entry, signer)

@@ -169,7 +169,8 @@ def _delta(case: Case) -> AnswerParts:
     product = delta * schema.records
     large = "NOT far below 1: this allows as much harm as publishing one record in full"
     judged = "well below 1" if product <= 0.01 else large
-    words = [f"Delta times the {schema.records:,} declared {schema.counted} is at most {show_up(product)}, {judged}."]
+    counted = f"the declared number of {schema.counted} ({schema.records:,})"
+    words = [f"Delta times {counted} is at most {show_up(product)}. That is {judged}."]
     facts = {"delta": delta, "records": schema.records, "delta_times_records": product}
     return words, facts, [*links, _file("release", "declared records")]
 
@@ -200,7 +201,7 @@ def _evidence(case: Case) -> AnswerParts:
     word = bound.evidence.word
     believed = [f"{one['constant']} is {one['evidence']}: {one['reason']}." for one in trusted]
     words = [
-        f"The weakest evidence for any constant is {word!r}: {decision.EVIDENCE[word]}.",
+        f"The weakest evidence for any constant is {word!r} ({decision.EVIDENCE[word]}).",
         *(believed or ["Every constant is proved or enforced by the program."]),
     ]
     return words, {"weakest": word, "constants": constants}, [_report("assumptions", "every constant")]
@@ -210,8 +211,8 @@ def _evidence(case: Case) -> AnswerParts:
 def _variant(case: Case) -> AnswerParts:
     kind = case.bound.guarantee.kind
     words = (
-        f"The guarantee is proved as {VARIANTS.get(kind, kind)}, converted to epsilon at the stated delta "
-        "and rounded up. The model is central: the operator of the program sees rows, readers of the release do not."
+        f"The guarantee is proved as {VARIANTS.get(kind, kind)}, converted to epsilon at the stated delta and "
+        "rounded up. The model is central: the operator of the program sees the rows; readers of the release do not."
     )
     return [words], {"variant": kind, "model": "central"}, [_report("theorems", "the winning bound")]
 
@@ -232,7 +233,7 @@ def _composition(case: Case) -> AnswerParts:
     named = "this release by its digest" if subject.named_by_ledger else "no release"
     words += [
         f"The ledger records {subject.balance.releases} release(s). A privacy filter accumulates their losses. The "
-        f"total is valid even if later releases depend on earlier ones. The entry was recomputed: {case.checks.entry}.",
+        f"total is valid even if later releases depend on earlier ones. Check of the entry: {case.checks.entry}.",
         f"The entry identifies {named}.",
     ]
     return words, facts, [*links, _file("ledger", "balance and entry", "ledger")]
@@ -301,7 +302,7 @@ def _bias(case: Case) -> AnswerParts:
     words = ["Values outside declared bounds are clipped to them, so effects outside the bounds are lost."]
     expected = settings.get(EXPECTED_ERROR)
     if isinstance(expected, float):
-        words.append(f"The expected prediction error was {100 * expected:.0f} % of that of the best constant.")
+        words.append(f"The plan expected {100 * expected:.0f} % of the prediction error of the best constant.")
     if is_constant(case.release):
         words.append("Only a constant was learned, nothing about any column.")
     words += list(case.release.cautions)

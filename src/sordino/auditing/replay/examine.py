@@ -114,8 +114,8 @@ class Implementation(Result):
         size = "not known" if math.isinf(self.noise) else f"at most {self.noise:.3f} of the stated scale"
         facts = (
             ("largest move of one sum", f"{self.ratio:.3f} times the plan"),
-            ("largest move of all sums", f"{self.realised:.4g} of the planned {self.planned:.4g} ({total} over noise)"),
-            ("tables in that case", self.pair),
+            ("largest move of all sums", f"{self.realised:.4g}; planned: {self.planned:.4g} ({total} over noise)"),
+            ("pair that moved them most", self.pair),
             ("noise", f"{size} ({self.drawn:,} numbers, confidence {100 * self.confidence:g} %)"),
         )
         title, rows = f"{self.verdict.kind.words}: {self.verdict.evidence}", tuple(self.checks.items())
@@ -241,12 +241,12 @@ def examine(
     found.note(participation_faults(spec, found.taken, failure), "")
     reached, sampled = tuple(float(one) for one in found.reached), _sampled(spec)
     looked_at = {
-        "scales": f"the scale of the noise of {len(reached)} sums against bound times multiplier of the plan",
-        "noise": f"the size of {drawn:,} numbers drawn as noise, together and sum by sum",
-        "shifts": f"{sum(one >= REACHED for one in reached)} of {len(reached)} sums moved as far as {REACHED:g} of "
-        f"the plan, the least {min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),
-        "release": "arrays and words of the whole release, the same for all neighbours",
-    } | ({"batches": "who takes part in which step; the same release from other batches"} if sampled else {})
+        "scales": f"noise scale of {len(reached)} sums, compared with bound times multiplier of the plan",
+        "noise": f"size of {drawn:,} noise draws, in total and for each sum",
+        "shifts": f"{sum(one >= REACHED for one in reached)} of {len(reached)} sums moved at least {REACHED:g} times "
+        f"the plan; smallest: {min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),
+        "release": "all arrays and texts of the release, which must be the same for all neighbours",
+    } | ({"batches": "who takes part in which step; other batches must give the same release"} if sampled else {})
     return Implementation(
         spec=spec,
         confidence=confidence,

@@ -105,11 +105,11 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
 
 # Why no pair need move a sum as far as its bound, by the first words of what is summed.
 _WHY = {
-    "gradients": "every row has the constant, so no two rows are opposite, and few residuals are the longest at once",
-    "slopes": "the longest row need not have the steepest slope, and bounds have room for rounding",
-    "square": "squares have one sign, so that no two records are opposite",
-    "what is cut off residuals of counts": "what is cut off has one sign, so that no two records are opposite",
-    "what is cut off residuals": "sizes have one sign: no two records are further apart than 2, the plan has 2 sqrt 3",
+    "gradients": "every row includes the constant, so no two rows are opposite; few residuals are largest at once",
+    "slopes": "the longest row need not have the steepest slope, and bounds leave room for rounding",
+    "square": "squares are never negative, so no two records are opposite",
+    "what is cut off residuals of counts": "what is cut off is never negative, so no two records are opposite",
+    "what is cut off residuals": "sizes are never negative: records differ by at most 2, and the plan allows 2 sqrt 3",
     "counts and exposures": "a record without exposure counts no event",
 }
 
@@ -126,8 +126,8 @@ def unreached(spec: Spec, enough: float, reached: Sequence[float]) -> str:
             (why for words, why in _WHY.items() if name.startswith(words)),
             "no tried record moves it further; more --seconds may find one",
         )
-        parts.append(f"{name} {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
-    return f"; less: {'; '.join(parts)}" if parts else ""
+        parts.append(f"{name}, {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
+    return f". Below that: {'; '.join(parts)}" if parts else ""
 
 
 class Shift(NamedTuple):
