@@ -10,12 +10,13 @@ near c = 2e8.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sordino.core.arrays import Array
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, whole_number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Declared, Interval, whole_number
 from sordino.models.exact import GaussianLaw
 from sordino.models.exact.line import log_sum
 
@@ -69,20 +70,15 @@ _NODES = 64
 
 
 @dataclass(frozen=True)
-class InterimRegression:
+class InterimRegression(Declared):
     """The chain; `step_factor` multiplies the paper's step 2 / (alpha + n x^2 beta)^2."""
 
-    n: int
-    c: float
-    prior_precision: float
-    noise_precision: float
-    x: float
-    step_factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        whole_number("n", self.n, Interval(2))
-        checked = dict.fromkeys(("prior_precision", "noise_precision", "x", "step_factor"), POSITIVE)
-        check_numbers(self, c=NON_NEGATIVE, **checked)
+    n: Annotated[int, Interval(2)]
+    c: Annotated[float, NON_NEGATIVE]
+    prior_precision: Annotated[float, POSITIVE]
+    noise_precision: Annotated[float, POSITIVE]
+    x: Annotated[float, POSITIVE]
+    step_factor: Annotated[float, POSITIVE] = 1.0
 
     @cached_property
     def _precision(self) -> float:
