@@ -23,7 +23,7 @@ def test_numbers_on_both_sides_of_every_edge_are_kept():
     for value in EDGES:
         one = wide_sums([value])
         assert [int(found) for found in one.integers()] == [value]
-        assert one.narrow is (-(2**61) <= value < 2**61)
+        assert (one.integers().dtype == np.int64) is (-(2**61) <= value < 2**61)
         assert WideSums.from_bytes(one.to_bytes()) == one
 
 

@@ -7,7 +7,7 @@ what each kind did before: the same noise, drawn and added in floating point.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -60,7 +60,7 @@ class Watching(NoisePort):
 
 
 class Watched(SeededRandomness):
-    """A seeded source with one port for all runs of a kind, so that a kind is compiled once."""
+    """A seeded source whose port writes down."""
 
     port_in_use: Watching
     exactly = True
@@ -108,8 +108,15 @@ def tables(second: bool) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
+@cache
+def source_of(exactly: bool) -> type[Watched]:
+    """One port for both tables: a program is compiled for the object."""
+    return type("Source", (Watched,), {"port_in_use": Watching(), "exactly": exactly})
+
+
 def watched(second: bool, exactly: bool, seeds: int, start: Callable[..., Any]) -> np.ndarray:
-    source = type("Source", (Watched,), {"port_in_use": Watching(), "exactly": exactly})
+    source = source_of(exactly)
+    source.port_in_use.seen.clear()
     for seed in range(seeds):
         start(*tables(second), source(1000 * second + seed))
     jax.effects_barrier()

@@ -1,6 +1,6 @@
-"""Sums of 128 bits, which hold any table: arrays of whole numbers to which arrays of 64 bits are added."""
+"""Sums that hold any table: Python's whole numbers, to which arrays of 64 bits are added, sent as 128 bits each."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ def check_capacity(records: int) -> None:
 
 
 class WideSums:
-    """An array of whole numbers of 128 bits, to which arrays of 64 bits are added.
+    """An array of whole numbers of any size.
 
     Examples:
         >>> total = WideSums.zeros(2)
@@ -31,62 +31,41 @@ class WideSums:
         True
     """
 
-    __slots__ = ("high", "low")
-
-    def __init__(self, high: NDArray[np.int64], low: NDArray[np.uint64]) -> None:
-        self.high, self.low = high, low
+    def __init__(self, numbers: NDArray[np.object_]) -> None:
+        self.numbers = numbers
 
     @classmethod
     def zeros(cls, size: int) -> Self:
-        return cls(np.zeros(size, np.int64), np.zeros(size, np.uint64))
+        return cls(np.zeros(size, object))
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Self:
         if len(text) % 16:
             raise refuse("sums", "to be 16 bytes each", f"{len(text)} bytes")
-        halves = np.frombuffer(text, "<u8").reshape(-1, 2)
-        return cls(halves[:, 1].astype(np.uint64).view(np.int64).copy(), halves[:, 0].astype(np.uint64).copy())
+        pieces = (text[first : first + 16] for first in range(0, len(text), 16))
+        return cls(np.array([int.from_bytes(piece, "little", signed=True) for piece in pieces], object))
 
     def to_bytes(self) -> bytes:
         """Sixteen bytes a number, the least significant first, on every machine alike."""
-        return np.column_stack([self.low, self.high.view(np.uint64)]).astype("<u8").tobytes()
-
-    def __len__(self) -> int:
-        return len(self.high)
+        return b"".join(number.to_bytes(16, "little", signed=True) for number in self.numbers)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, WideSums) and self.to_bytes() == other.to_bytes()
+        return isinstance(other, WideSums) and np.array_equal(self.numbers, other.numbers)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def add(self, values: NDArray[np.int64]) -> None:
-        self._add(np.where(values < 0, np.int64(-1), np.int64(0)), values.astype(np.int64).view(np.uint64))
+    def add(self, values: NDArray[np.int64] | NDArray[np.object_]) -> None:
+        if len(values) != len(self.numbers):
+            raise refuse("sums", f"to be {len(self.numbers)} numbers", f"{len(values)}")
+        self.numbers = self.numbers + values.astype(object)
 
     def add_wide(self, other: "WideSums") -> None:
-        self._add(other.high, other.low)
+        self.add(other.numbers)
 
-    def _add(self, high: NDArray[np.int64], low: NDArray[np.uint64]) -> None:
-        if len(low) != len(self.low):
-            raise refuse("sums", f"to be {len(self.low)} numbers", f"{len(low)}")
-        with np.errstate(over="ignore"):  # halves wrap round: that is the carry
-            added = self.low + low
-            carried = (added < low).view(np.int8).astype(np.uint64)
-            self.high = (self.high.view(np.uint64) + high.view(np.uint64) + carried).view(np.int64)
-        self.low = added
-
-    @property
-    def narrow(self) -> bool:
-        """Whether all numbers fit into 62 bits, which is what arithmetic of 64 bits has room for."""
-        sign = self.low.view(np.int64) >> np.int64(61)
-        return bool(((self.high == 0) & (sign == 0) | (self.high == -1) & (sign == -1)).all())
-
-    def integers(self) -> NDArray[Any]:
-        """The numbers, of 64 bits where all of them are narrow, otherwise as Python's own."""
-        if self.narrow:
-            return self.low.view(np.int64).copy()
-        found = np.empty(len(self), object)
-        found[:] = [(int(high) << 64) + int(low) for high, low in zip(self.high, self.low, strict=True)]
-        return found
+    def integers(self) -> NDArray[np.int64] | NDArray[np.object_]:
+        """The numbers, of 64 bits where all fit into 62, which is what arithmetic of 64 bits has room for."""
+        narrow = not len(self.numbers) or -(2**61) <= self.numbers.min() <= self.numbers.max() < 2**61
+        return self.numbers.astype(np.int64) if narrow else self.numbers
 
 
 class Summed(NamedTuple):
