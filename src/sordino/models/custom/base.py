@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sordino.core.validate import InputError, refuse
 
 Data = Mapping[str, Any]  # arrays by name, with the records along the first axis
-Options = Mapping[str, Any]  # what a fit was told beside the model and the data
+Options = Mapping[str, Any]  # settings of a fit besides the model and the data
 UserModel = Any  # a function or a module, as its author wrote it
 
 # Models get whole numbers in 32 bits, and may get floats in single precision.
