@@ -20,7 +20,7 @@ _REASONS: dict[str, dict[str, str]] = {
         "accounting.convert": "_LONGEST _RANGE_POINTS _RESOLUTION",
         "accounting.theorems.shifted_bounded": "LONGEST_PLAN _WINDOWS",
         "accounting.bounds.renyi": "_LEFT _RIGHT",
-        "accounting.theorems.sampled": "_MOST_CURVES",
+        "accounting.theorems.sampled": "_MOST_PAIRS",
         "core.loss.allocation": "_CELLS _MOST_POINTS _SKETCHED",
         "core.loss.evaluate": "_DELTA_FINEST _FINEST_GRID _MISLED _START _COARSEST _MOST_POINTS _STAGE_FACTOR _WIDEST",
         "core.loss.discretise": "_LONGEST",
@@ -77,7 +77,7 @@ NOT_SIZES = {
 }
 # Literals of 16 and more in comparisons, minima and maxima: exponents that a float can hold, and the like.
 INLINE: dict[str, tuple[float, ...]] = {
-    "accounting.convert": (40.0, 700),
+    "accounting.convert": (700,),
     "accounting.bounds.heavy_tail": (30.0, 700.0),
     "accounting.theorems.mixed_tails": (700.0,),
     "accounting.theorems.hidden_state": (500.0, 600.0, 700.0),

@@ -177,7 +177,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
               ("composition.subsampled-without-replacement",),
               (lambda: runs.sampled_iterates(128, 1, 20, 0.4, varying=True),),
               (lambda: runs.sampled_iterates(129, 1, 20, 0.4, varying=True),), slow=True),
-    Threshold("accounting.theorems.composition:_MOST_RATIOS",
+    Threshold("accounting.chain_assumptions:_MOST_CURVES",
               "different ratios among steps that are composed as Rényi curves", steps, ("composition.renyi",),
               (lambda: runs.sampled_iterates(32, 1, 20, 0.6, varying=True),),
               (lambda: runs.sampled_iterates(33, 1, 20, 0.6, varying=True),)),

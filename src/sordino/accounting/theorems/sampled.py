@@ -152,7 +152,7 @@ def subsampled_with_replacement(spec: Spec) -> Guarantee:
 
 
 def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
-    """Over order - 1 the log of the mean of exp(order (order - 1) (k ratio)^2 / 2) over binomial numbers of uses k."""
+    """log of the mean of exp(order (order - 1) (k ratio)^2 / 2) over binomial numbers of uses k, rounded up."""
     most = min(size, _MOST_TOLD)
     k = np.arange(1, most + 1, dtype=float)
     logs, errors = log_chances(k, size, 1 / records)
@@ -163,8 +163,7 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
         terms = logs + errors + hidden.log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
     if math.isinf(peak := float(terms.max())):
         return math.inf
-    moment = float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
-    return up(moment / (order - 1) * (1 + 1e-12))
+    return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
 
 
 @ours(
@@ -182,7 +181,8 @@ def with_replacement_renyi(spec: Spec) -> Guarantee:
     size = batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
-    return chains.stepwise_renyi(spec, partial(_drawn_uses, size, records))
+    moment = partial(_drawn_uses, size, records)
+    return chains.stepwise_renyi(spec, lambda order, ratio: up(moment(order, ratio) / (order - 1) * (1 + 1e-12)))
 
 
 def _cap_and_others(spec: Spec) -> tuple[int, int]:
