@@ -1,4 +1,4 @@
-"""What theorems about noisy steps and chains assume of a run, and the numbers their proofs read once that holds."""
+"""Assumptions of theorems about noisy steps and chains, and the numbers that proofs use if they are met."""
 
 import math
 from collections.abc import Callable

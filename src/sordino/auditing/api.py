@@ -1,4 +1,4 @@
-"""The verb `audit`: the largest leak that a method finds of a described run, or of a user's callable."""
+"""`sordino.audit`: the largest lower bound that a method finds for a described run or a user's callable."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

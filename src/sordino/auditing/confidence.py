@@ -1,4 +1,4 @@
-"""From errors that were counted to epsilon, with a joint confidence and with the most that so many models could show.
+"""From counted errors to epsilon: joint confidence limits, and the largest bound that so many models could show.
 
 Exact limits of both error rates (Clopper & Pearson 1934), rounded outwards, hold together with the stated confidence,
 and so does the lower bound on epsilon that they give, at every delta at once. Of one rule both errors go into one exact

@@ -1,4 +1,4 @@
-"""The attack: fit many models on two neighbours, learn to tell them apart, and count errors on fresh ones.
+"""The attack: fit many models on two neighbours, learn to distinguish them, and count errors on fresh models.
 
 Of every side's models some teach a score, some choose a rule, and the others, which nothing has seen, are counted. A
 score is a number that is larger when a release looks like one of the second dataset; where it is known beforehand

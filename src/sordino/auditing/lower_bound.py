@@ -1,4 +1,4 @@
-"""What an audit answers, which audits there are, and what an answer says about a certificate.
+"""The answer of an audit, the list of audits, and the verdict of an answer on a certificate.
 
 A test between two neighbours has two errors, and they prove an epsilon (`TradeOffPoint`). An audit is a function from a
 described run and options to a lower bound, in a file of `auditing/methods/` with its name, imported on first use.

@@ -1,4 +1,4 @@
-"""What commands use of the rest of the package, each loaded when it is first used: a command answers at once."""
+"""The parts of the package that commands use, each loaded on first use, so that a command starts at once."""
 
 from sordino.core import lazy_exports
 

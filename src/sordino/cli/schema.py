@@ -1,4 +1,4 @@
-"""`sordino schema new|check`: the public schema file a person declares."""
+"""`sordino schema new|impute|check`: the public schema file that a person declares."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`sordino sign key|fingerprint|release|dossier|verify`: keys, signatures, and what a reviewer is handed."""
+"""`sordino sign key|fingerprint|release|dossier|verify`: keys, signatures, and the dossier for a reviewer."""
 
 import sys
 from pathlib import Path

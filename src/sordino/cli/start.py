@@ -1,4 +1,4 @@
-"""`sordino start DATA`: declare, budget, plan, fit, report and dossier, asked for one after the other in a terminal.
+"""`sordino start DATA`: asks for declaration, budget, plan, fit, report and dossier, one after the other.
 
 Every answer is written beside the table before the next question, and every step is a command, shown as it runs.
 """

@@ -1,4 +1,4 @@
-"""Numbers with a direction, guarantees, specs; and what every import passes: the version, names loaded on first use."""
+"""Numbers with a direction, guarantees and specs; also the version, and names that load on first use."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Writing so that a reader sees the old or the whole new thing, and a crash leaves nothing half written."""
+"""Atomic writes: a reader sees the old file or the whole new one, and a crash leaves nothing half written."""
 
 import os
 import shutil

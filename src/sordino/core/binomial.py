@@ -1,4 +1,4 @@
-"""Binomial probabilities between proved bounds: of single numbers, and of at least so many.
+"""Binomial probabilities and tails between proved bounds.
 
 *One number.* Loader's form of P(X = k) for n trials of rate p: with the Stirling error d(n) = log n! - log(sqrt(2 pi n)
 (n / e)^n) and the deviance D(x, m) = x log(x / m) + m - x,

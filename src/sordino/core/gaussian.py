@@ -1,4 +1,4 @@
-"""Numbers rounded to the safe side, searches that end on a stated side, and the Gaussian trade-off both ways."""
+"""Numbers rounded to the safe side, searches that end on a stated side, and the Gaussian trade-off and its inverse."""
 
 import math
 import sys

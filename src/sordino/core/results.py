@@ -1,4 +1,4 @@
-"""A result as people take it with them: text for a terminal, HTML for a notebook, LaTeX, CSV, a data frame, a plot.
+"""Results as people export them: text for a terminal, HTML for a notebook, LaTeX, CSV, a data frame, a plot.
 
 Names and titles come from outside, so each form escapes them. CSV and data frames have all digits, other forms four.
 """

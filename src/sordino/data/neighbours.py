@@ -1,4 +1,4 @@
-"""Neighbouring datasets under a relation: two worlds that a guarantee hides and an audit tries to distinguish."""
+"""Neighbouring datasets under a relation: the two tables that an audit tries to distinguish."""
 
 from dataclasses import dataclass, replace
 

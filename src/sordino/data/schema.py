@@ -1,4 +1,4 @@
-"""The public schema: everything about the table that the user declares and nobody reads off private rows."""
+"""The public schema: everything about the table that the user declares; nothing comes from private rows."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Beside a schema: a check of it, alone and against a table, a file to fill in, and the JSON Schema of its files."""
+"""Checks of a schema, alone and against a table; templates to fill in; the JSON Schema of schema files."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Units that lie in several parts are brought together before anything is computed of them.
+"""Groups the rows of units that are spread over several parts, before anything is computed from them.
 
 Every row goes to one of several buckets by a keyed hash of its unit: the key is drawn for the run, so nobody can choose
 names that fill a bucket, and a bucket's number tells nothing of who is in it. Rows keep the order of the table, which

@@ -1,4 +1,4 @@
-"""What every private estimator shares: parameters, the fit, and what it leaves."""
+"""What every private estimator shares: parameters, the fit, and the attributes it sets."""
 
 import warnings
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Pipelines whose preprocessing reads no private row: every step is looked at where the pipeline is built."""
+"""Pipelines whose preprocessing reads no private row: every step is inspected when the pipeline is built."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Classifiers and regressors: what they answer, and the Bayesian neural networks among them."""
+"""Classifiers and regressors with their predictions, and the Bayesian neural networks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How well a released model does on private rows: what a record loses, and one charge for a sum of it.
+"""How well a released model fits private rows: the loss of each record, and one charge for the sum of losses.
 
 A loss lies in [0, 1] whatever a record holds and is a function of the record, the posterior's mean coefficients and
 declared numbers: -ln of the probability of a class over ln 20, or the distance of a number from its mean over a quarter

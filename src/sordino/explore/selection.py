@@ -1,4 +1,4 @@
-"""A certified choice among models: fit and score a candidate drawn at random, again and again, and tell only the best.
+"""A certified choice among models: fit and score candidates drawn at random, and release only the best.
 
 Only the trial with the least noised loss is released. That it costs little more than one trial is `selection.repeated`
 (Papernot & Steinke 2022), which needs a random and secret number of trials; here it is geometric. Every sum of a trial

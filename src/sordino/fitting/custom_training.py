@@ -1,4 +1,4 @@
-"""Methods of custom models that walk by noised gradients of single records: training of networks, and Langevin chains.
+"""Methods of custom models that step along noised gradients: training of networks, and Langevin chains.
 
 The chain is that of `sordino.mechanisms.sgld` on full batches (Wang, Fienberg & Smola 2015). Its noise is the noise of
 privacy: a step e puts noise of deviation 2 / sqrt(e) on the sum of clipped gradients. All steps are certified together.

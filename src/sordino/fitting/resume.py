@@ -1,4 +1,4 @@
-"""Rounds of a fit on an engine that are kept on disk, so that a fit which was killed goes on where it was.
+"""Rounds of a fit on an engine that are kept on disk, so that a killed fit resumes where it was.
 
 A file holds what was answered so far, with its noise; marks of rows, by which changed ones are found; and the secret
 name of the run, under which the ledger charges it once. A question whose answer is kept is not asked again, and one

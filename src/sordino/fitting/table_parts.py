@@ -1,4 +1,4 @@
-"""A fit on a table that is not read whole: parts, an engine that asks them, and how their rows are encoded there."""
+"""A fit on a table that is read in parts: the parts, the engine that sums over them, and the encoding of rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a reader takes from weighted draws of coefficients: tables, contrasts and joint tests.
+"""Tables, contrasts and joint tests from weighted draws of coefficients.
 
 An estimate is the posterior's mean, its standard error the posterior's standard deviation, an interval the central
 share of the draws. The p-value is twice the share of draws on the other side of 0, or that of z where these are few.

@@ -1,4 +1,4 @@
-"""The privacy budget of a dataset: debited before rows are used, in a file that survives a bad day."""
+"""The privacy budget of a dataset: debited before rows are used, in a file that survives crashes."""
 
 from sordino.ledger.book import Entry as Entry
 from sordino.ledger.budget import Budget as Budget

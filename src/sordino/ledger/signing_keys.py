@@ -1,4 +1,4 @@
-"""Signing keys: Ed25519, in files that only their owner reads, never overwritten, sealed with a passphrase if wished.
+"""Signing keys: Ed25519, in files that only their owner reads, never overwritten, sealed by an optional passphrase.
 
 A fingerprint is the SHA-256 of the public key in its standard form (SubjectPublicKeyInfo), which names the algorithm;
 `openssl pkey -pubin -in KEY.pub -outform DER | sha256sum` computes it too. It is never shortened: a part of it can be

@@ -1,4 +1,4 @@
-"""Recomputing every entry from its spec, with the theorems of today."""
+"""Recomputes every entry of a ledger from its spec, with the theorems of this version."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What sees rows: chains, statistics, regression, messages, networks, mixtures and posterior samples.
+"""Code that sees rows: chains, statistics, regression, messages, networks, mixtures and posterior samples.
 
 The chains' public names are here: specs of the papers, `run`, its releases, its checkpoints and its randomness.
 """

@@ -1,4 +1,4 @@
-"""Checkpoints: the file, whose run it belongs to, when it is written, and how a killed run goes on.
+"""Checkpoints: the file, whose run it belongs to, when it is written, and how a killed run resumes.
 
 A file is for its owner alone, the old one or the new one and never half of each. Its format is a marked line, a JSON
 header, raw arrays, and a digest of it all: nothing in it can run.

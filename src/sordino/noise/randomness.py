@@ -1,4 +1,4 @@
-"""Sources of random numbers, a stream for every purpose, and the port where they meet what they are noise of."""
+"""Sources of random numbers, with a stream for every purpose, and the port through which a source adds noise."""
 
 import os
 from abc import ABC, abstractmethod

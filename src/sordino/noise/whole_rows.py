@@ -1,4 +1,4 @@
-"""What a row adds to a sum, from that row alone to the last bit: finite rows, exact products, and lengths kept short.
+"""What a row adds to a sum, from that row alone to the last bit: finite rows, exact products, shortened lengths.
 
 Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from products of whole numbers,
 which nothing rounds. Lengths have a relative error below 2^-40 (for at most 8,192 columns); contributions are scaled to

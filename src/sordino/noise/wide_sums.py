@@ -1,4 +1,4 @@
-"""Sums that hold any table: Python's whole numbers, to which arrays of 64 bits are added, sent as 128 bits each."""
+"""Sums of 128 bits, large enough for any table, to which arrays of 64-bit integers are added."""
 
 from typing import NamedTuple, Self
 

@@ -1,1 +1,1 @@
-"""What a person looks at: figures and pages, rebuilt from values without running anything."""
+"""Figures and pages for people, made from stored values; nothing is run."""

@@ -1,4 +1,4 @@
-"""Every figure: intervals of a posterior, the sandwich as a bar and against steps, trade-off curves."""
+"""Every figure: intervals of a posterior, upper and lower bound as a bar and against steps, trade-off curves."""
 
 import math
 import textwrap

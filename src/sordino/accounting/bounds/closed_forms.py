@@ -1,4 +1,4 @@
-"""The cheapest shifts in closed form for identical steps, by position, over kept iterates, and with rounding.
+"""Closed forms of the cheapest shifts: for identical steps, by position, over kept iterates, and with rounding.
 
 In units of kappa = s / tau, with weights w_k = c^(T-k): a run of steps of which the first moves is one segment, and
 segments pool as the minorant of `solver` says. Everything is written with x = -log c and expm1 or tanh, so that c near

@@ -1,4 +1,4 @@
-"""Steps and passes that use a unit by secret chance, of chains, sums and matrices alike.
+"""Steps and passes that use a unit by secret chance, for chains, sums and matrices.
 
 `ratio` is how far a use moves what is seen, in noises; nothing else of a step matters here.
 

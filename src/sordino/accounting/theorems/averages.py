@@ -1,4 +1,4 @@
-"""The average of a function along a chain, released with noise: it moves surely, or concentrates as published."""
+"""The average of a function along a chain, released with noise: its sure shift, or its published concentration."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Composition over steps and rounds: each that may hold the record is one mechanism, and they compose.
+"""Composition over steps and rounds: each one that may use the record is a mechanism, and mechanisms compose.
 
 Gaussian for full, fixed and reshuffled batches, loss distributions for sampled ones, Rényi curves for all of them.
 """

@@ -1,4 +1,4 @@
-"""Posterior draws as a program makes them: by rejection, or by a sampler that comes near, with noise.
+"""Posterior draws that a program can make: by rejection, or by an approximate sampler with noise.
 
 *Rejection.* Given that some proposal is accepted, the accepted one has the posterior's law and is independent of which
 trial it was. So what is seen is computed from an exact draw and from whether all N trials failed, which are

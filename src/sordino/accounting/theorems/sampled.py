@@ -1,4 +1,4 @@
-"""Random allocation to the steps of a round, draws with replacement, truncated Poisson batches, uses kept apart.
+"""Sampled batches: random allocation, draws with replacement, truncated Poisson batches and min-separation.
 
 Uses kept apart, **proof**. Every record that was not used in the last s - 1 steps is drawn with probability p, on its
 own. Give away the uses of all others, which say nothing about the record's. Given what was seen before, a step uses the

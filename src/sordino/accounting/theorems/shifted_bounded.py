@@ -1,4 +1,4 @@
-"""Last iterates in a bounded set, or with a bounded data part of any shape: cheapest shifts, and noise that forgets.
+"""Last iterates in a bounded set, or with a bounded data part of any shape: shifts, and noise that hides the past.
 
 Projection: any step may be taken as a start at the diameter. A bounded drift: by its bound, or smoothness if smaller.
 Below, lengths are in units of the noise of a step.

@@ -1,4 +1,4 @@
-"""What an exactly known pair of neighbours can answer, always from below.
+"""Lower bounds on the privacy loss of a pair of neighbours whose laws are known exactly.
 
 Two laws that differ like N(mu, 1) and N(0, 1), which is what every chain in a fixed order comes down to; any two laws
 whose divergences are known; steps that are all seen, whose losses add up; noise around a random shift; and records that

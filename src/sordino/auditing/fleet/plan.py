@@ -1,4 +1,4 @@
-"""What a fleet is: what its models compute, how they are trained, what they learn from, and what is read off them.
+"""The plan of a fleet: its models, their training, their data, and the numbers that are read from each model.
 
 A network holds its parameters as parts, each of shape (models, ...). Backward passes are written out, because they know
 every example's norm: in a dense layer the gradient of one example is the outer product of its input a and its delta d,

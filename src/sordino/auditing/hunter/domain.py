@@ -1,4 +1,4 @@
-"""What an author claims of a mechanism, which tables it may be given, and the neighbours worth trying.
+"""A privacy claim about a mechanism, the domain of its tables, and the neighbours to try.
 
 A table is a tuple of records, a record a cell or a tuple of cells. Pairs of neighbours are made from the declared
 domain alone: extremes, empty tables, ties and duplicates, special numbers, huge and tiny ones, likelier ones first.

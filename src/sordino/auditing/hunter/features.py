@@ -1,4 +1,4 @@
-"""What can be seen of an output, and the event that tells two samples of outputs apart best.
+"""Features of an output, and the event that best distinguishes two samples of outputs.
 
 A feature is a number or a text made from an output, such as a value, a length, a type or the message of an exception: a
 line of Python, which the hunt and the script of a counterexample evaluate alike, with the functions of `worker`.

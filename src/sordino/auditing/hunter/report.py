@@ -1,4 +1,4 @@
-"""What a hunt answers: refuted or not, with how many calls, and a counterexample that anybody can run."""
+"""The result of a hunt: refuted or not, after how many calls, with a counterexample that anyone can run."""
 
 import contextlib
 import inspect

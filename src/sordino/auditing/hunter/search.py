@@ -1,4 +1,4 @@
-"""The hunt: look for two neighbours and an event that refute a claim, then test them on runs that nobody has seen.
+"""The hunt: look for two neighbours and an event that refute a claim, then test them on fresh runs.
 
 Searching and testing never share a run: a pair and an event that a search picks are tested on fresh runs, at a share of
 the failure probability that was fixed before the hunt began. So all tests together are wrong with at most that

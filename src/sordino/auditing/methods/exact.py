@@ -1,4 +1,4 @@
-"""`exact`: nothing is run and nothing sampled; the laws of what is seen follow from the description.
+"""`exact`: a lower bound from the laws that the description implies; nothing is run or sampled.
 
 A chain is looked at on its instance, if that is a linear regression, else on the worst-case quadratic; other runs on
 the objectives, posteriors or records that move the most.

@@ -1,4 +1,4 @@
-"""`one-run-guesses`: one run, many canaries, a coin for each, and as many guesses as are right.
+"""`one-run-guesses`: one run, many canaries with a coin each; the number of right guesses gives the bound.
 
 How many fair coins can be guessed from one release of an (epsilon, delta)-private mechanism: exactly.
 

@@ -1,4 +1,4 @@
-"""A test of the implementation: the code runs on tables that may hold any record, and is held against its description.
+"""A test of the implementation: the code runs on tables of extreme and varied records, beside its description.
 
 Looked at on neighbouring tables, call by call:
 

@@ -1,4 +1,4 @@
-"""What the spec of a run says of every noised call, and how far a pair of neighbouring tables moved it.
+"""The shift that a spec allows for every noised call, and the shift between two neighbouring tables.
 
 *Participation*: the steps in which a record moves the sum are those whose batch it was in. Passes are checked exactly,
 independent draws by binomial tails that share the failure probability.

@@ -1,4 +1,4 @@
-"""Replay: how far one record moves what this code noises, measured exactly on a pair of neighbouring tables.
+"""Replay: measures exactly how far one record moves each noised sum of this code, on two neighbouring tables.
 
 A run on D is recorded: statistic, scale and answer of every call to its noise port. The same code then runs on D' and
 is answered with D's answers. Statement: if for all neighbours and all answers the shifts over scales of the Gaussian

@@ -1,4 +1,4 @@
-"""Tables in: importing this package registers every source that has a file in it."""
+"""Sources of tables: importing this package registers every source that has a file in it."""
 
 from importlib import import_module
 from pkgutil import iter_modules

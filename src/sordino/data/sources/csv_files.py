@@ -1,4 +1,4 @@
-"""CSV in, strictly: a header, different names, equally long rows, one encoding; every cell stays text.
+"""Reads CSV files strictly: distinct names, rows of equal length, one encoding; every cell stays text.
 
 The dialect is declared, or inferred from the header and the first bytes alone: rows are private, so none of them is
 looked at to guess. A header does not show the decimal mark, so it is a point unless declared. Bytes of a cell that are

@@ -1,4 +1,4 @@
-"""DuckDB and PostgreSQL in: a table or a query, asked of the database, as Arrow batches.
+"""Reads a table or a query from DuckDB or PostgreSQL, as Arrow batches.
 
 A DuckDB file holds views and macros, so it is code. It runs with no access to other files, extensions, the network or
 variables of this process, in one SELECT, and cannot change any of that. The packages are extras: ``sordino[duckdb]``,

@@ -1,4 +1,4 @@
-"""Tables that are in memory in: data frames and Arrow tables, named arrays, matrices, frames of Dask and Spark.
+"""Reads tables in memory: data frames, Arrow tables, named arrays, matrices, frames of Dask and Spark.
 
 Nothing is read for a type but what the type says. A list has none, and none is guessed: a guess would let one cell
 decide how all others are read.

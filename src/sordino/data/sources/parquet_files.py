@@ -1,4 +1,4 @@
-"""Parquet and Arrow (Feather) files in: one file, a folder, a partitioned dataset, or a pattern.
+"""Reads Parquet and Arrow (Feather) files: one file, a folder, a partitioned dataset, or a pattern.
 
 Folders such as ``year=2024`` say a column of all rows below them. Hidden files and those that begin with an underscore
 are skipped. Every file is a part; one of many row groups is several, so that all cores have work.

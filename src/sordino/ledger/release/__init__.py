@@ -1,4 +1,4 @@
-"""Release folders: what leaves, with the spec that ran, its certificate, and arrays that hold no code."""
+"""Release folders: the spec that ran, its certificate, and arrays; no file in them holds code."""
 
 from sordino.ledger.release.coverage import release_coverage as release_coverage
 from sordino.ledger.release.document import StoredRelease as StoredRelease

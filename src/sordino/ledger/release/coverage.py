@@ -1,4 +1,4 @@
-"""How often a fit's intervals hold, as `bench/interval_coverage.py` measured, and whether it is a constant only."""
+"""The measured coverage of a fit's intervals (`bench/interval_coverage.py`), and whether it is a constant only."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Release folders: written whole, read with limits although they may be damaged or hostile; arrays hold no code."""
+"""Release folders: written whole, and read with limits because they may be damaged or hostile."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a spec claims about the update has to hold for the model that runs it, and for every row it runs on.
+"""Checks that the claims of a spec are true for the model that runs, and for every row.
 
 A chain is certified from its spec, so everything a theorem may read is brought about here, whatever rows are given: the
 length of rows and the size of targets, the length of a record's gradient, the divisor and the radius.

@@ -1,4 +1,4 @@
-"""What leaves a run: exactly what its view allows, with the spec that ran.
+"""What is released of a run: exactly what its view allows, with the spec that ran.
 
 *Averages to the last bit.* Let a chain state `algorithm.rounding` = r (`rounding`), so that a step as computed, with
 its noise, is within r tau_k of the real one with the same noise, two floorings of an iterate included. Then the

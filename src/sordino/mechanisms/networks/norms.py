@@ -1,4 +1,4 @@
-"""Gradients of one example as products of what a layer was given and derivatives, and their lengths from those.
+"""Gradients of one example as products of layer inputs and derivatives, and their lengths from those.
 
 For a product of what a layer was given, A (positions by inputs), with a weight, and derivatives D (positions by
 outputs) of the loss in its answers, the gradient of one example is A'D. Its squared length is the sum over pairs of

@@ -1,4 +1,4 @@
-"""What a training run is: its public choices, its examples, its loss of one example, and what it is checked for."""
+"""A training run: its public choices, its examples, its loss of one example, and checks of these."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

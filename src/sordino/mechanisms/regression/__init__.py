@@ -1,4 +1,4 @@
-"""Private regression: noisy Newton steps on weighed rows, with slopes and squares of scores as they are released.
+"""Private regression: noisy Newton steps on weighted rows, from released gradients, slopes and squares of scores.
 
 Sizes are released before anything is cut, every point has a released gradient and released slopes, and intervals are
 a sandwich of released slopes and squares of scores, noise included. Public rows only say how slopes bend and what

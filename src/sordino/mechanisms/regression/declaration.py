@@ -1,4 +1,4 @@
-"""What is public about a table: bounds and kinds of columns, the target, and how large effects are taken to be.
+"""What is public about a table: bounds and kinds of columns, the target, and the prior size of effects.
 
 In *encoded* units a number is moved and scaled so that its declared bounds are -1 and 1; a 0/1 column is 0 or 1; a
 category is one 0/1 column for each of its levels but the first.

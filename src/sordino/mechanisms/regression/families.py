@@ -1,4 +1,4 @@
-"""Families of targets: what a row says about its score at a public point, bounded, and how steep that is.
+"""Families of targets: the bounded derivative of a row's loss in its score, and the slope of that derivative.
 
 At a point, a row with whitened columns z and score s = z't contributes w u psi to the gradient and w u u' v to the
 slopes, where u = g z. The stretch g and the weight w = min(1, tau/|u|, tau far/|u|^2) see x, exposure and public

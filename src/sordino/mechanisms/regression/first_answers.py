@@ -1,4 +1,4 @@
-"""What a fit reads before its first point: the place of the target, where rows lie, and how long they are.
+"""The first statistics of a fit: location and scale of the target, centre, scatter and lengths of rows.
 
 Each `yield` is a statistic, and what comes back is its noised answer.
 """

@@ -1,4 +1,4 @@
-"""What the prior assumes: how large effects are, and how rows lie around what is released of them.
+"""The prior: the size of effects, and how rows are distributed given what is released about them.
 
 *Effects.* Encoded coefficients of one column have a multivariate t law around 0 with the declared scale: normal given a
 factor of its own for each column, and the factor has an inverse gamma law. One degree of freedom (Cauchy) lets data

@@ -1,4 +1,4 @@
-"""Private rows ready to be summed: encoded, whitened and weighed, with the mass of each row within its unit.
+"""Private rows ready to be summed: encoded, whitened and weighted, with the mass of each row within its unit.
 
 A unit is a row, or a person with several rows. Each of a person's m rows has mass 1/m, so a person contributes the mean
 of what rows would contribute: a bound on a row's contribution bounds a person's, and the noise is that of one row a

@@ -1,4 +1,4 @@
-"""Sums of what a released model gets wrong on private rows: losses, residuals by band, and squares of differences.
+"""Sums of a released model's errors on private rows: losses, residuals by band, and squares of differences.
 
 Every record becomes a vector that depends on that record and on released numbers alone, cut to 20 binary digits, so
 that sums are exact. `added` and `replaced` hold for units of several records as in `questions`.

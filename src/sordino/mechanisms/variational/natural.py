@@ -1,4 +1,4 @@
-"""Natural-gradient variational inference whose posterior knows the noise of its own gradients.
+"""Natural-gradient variational inference whose posterior accounts for the noise of its own gradients.
 
 The precision of the Gaussian posterior is the prior's plus the sum of products of clipped gradients (Khan et al. 2018);
 its mean moves by covariance times gradient, taken at opposite draws from it. Each of three stages measures the products

@@ -1,4 +1,4 @@
-"""Laws on a line: Gaussian and symmetric stable families, their mixtures, and what a shift of a stable law shows."""
+"""Laws on a line: Gaussian and symmetric stable families, their mixtures, and the total variation of a shift."""
 
 import math
 from collections.abc import Callable
