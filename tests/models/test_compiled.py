@@ -27,18 +27,10 @@ try:
 except sordino.InputError as refused:
     print(refused)
 """
-SOON = "import jax, sordino.mechanisms; from sordino.models.clip import check_sums; check_sums(); print('right')"
+CHECKED = "from sordino.models.clip import check_sums; check_sums(); print('right')"
+SOON = f"import jax, sordino.mechanisms; {CHECKED}"
 # As pages of the docs begin: names of `sordino` are used only after the first computation.
-IMPORTED_FIRST = """
-import jax.numpy as jnp, numpy as np, sordino
-params = {"slope": jnp.ones(()).block_until_ready()}
-x = np.linspace(-1.0, 1.0, 2000)
-def loss(params, x, y):
-    return 0.5 * (params["slope"] * x - y) ** 2
-release = sordino.fit(loss, {"x": x, "y": x}, params=params, epsilon=2.0, delta=1e-6, relation="replace-one",
-    options={"rounds": 3})
-print(release.epsilon <= 2.0)
-"""
+IMPORTED_FIRST = f"import jax.numpy as jnp, sordino; jnp.ones(()).block_until_ready(); {CHECKED}"
 
 
 def said(program: str, **environment: str) -> str:
@@ -50,15 +42,11 @@ def said(program: str, **environment: str) -> str:
 
 
 def test_sums_are_right_where_the_flag_came_in_time_and_a_run_is_refused_where_it_came_too_late():
-    assert said(SOON, JAX_PLATFORMS="cpu") == "right\n"
+    assert said(IMPORTED_FIRST, JAX_PLATFORMS="cpu") == "right\n"
     usual = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     assert said(SOON, JAX_PLATFORMS="cpu", XLA_FLAGS=usual) == "right\n"
     # Where a later release of XLA is right without the flag, nothing is refused and this test says so.
     assert "JAX ran a computation before Sordino was loaded." in said(LATE, JAX_PLATFORMS="cpu")
-
-
-def test_a_program_that_imports_sordino_before_it_computes_is_fitted():
-    assert said(IMPORTED_FIRST, JAX_PLATFORMS="cpu") == "True\n"
 
 
 def test_the_import_sets_the_flag_without_jax_and_keeps_what_is_there():

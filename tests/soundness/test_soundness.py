@@ -11,7 +11,7 @@ from tests.soundness.registry import generator_names
 from tests.soundness.suite import EVERY_RUN, MANY, assert_sound, drawn, every_run
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", generator_names())
 def test_no_bound_is_below_the_truth(name: str) -> None:
     assert_sound(name, EVERY_RUN[:1])
