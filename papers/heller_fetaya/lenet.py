@@ -14,6 +14,7 @@ from jax import Array, lax
 from sordino.auditing.fleet.plan import (
     NETWORKS,
     SLOPES,
+    DenseFleet,
     FleetNetwork,
     Parts,
     backward,
@@ -148,6 +149,15 @@ class LeNetFleet(FleetNetwork):
         pieces = jnp.pad(X, ((0, -len(X) % _ROWS_AT_ONCE), (0, 0))).reshape(-1, _ROWS_AT_ONCE, X.shape[1])
         scores = jax.lax.map(of_rows, pieces)
         return jnp.moveaxis(scores, 0, 1).reshape(models, -1, CLASSES)[:, : len(X)]
+
+
+def scores_of(network: FleetNetwork, parts: Parts, X: Array) -> Array:
+    """What each copy of a network predicts for rows that all share, shape (models, rows, outputs)."""
+    if isinstance(network, LeNetFleet):
+        return network.scores(parts, X)
+    if not isinstance(network, DenseFleet):
+        raise refuse("the network", "to be dense or LeNet-5", network)
+    return forward(parts, jnp.broadcast_to(X, (parts[0].shape[0], *X.shape)), network.model.activation)[1]
 
 
 class _Convolved:

@@ -20,6 +20,7 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import linalg, special
 
+from papers.heller_fetaya.lenet import scores_of
 from papers.heller_fetaya.lenet_on_cuda import train_with_kernel
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors, epsilon_lower
@@ -376,7 +377,7 @@ class Probabilities:
     classes: Array
 
     def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        chances = jax.nn.softmax(network.scores(parts, self.points))
+        chances = jax.nn.softmax(scores_of(network, parts, self.points))
         return jnp.take_along_axis(chances, self.classes.astype(jnp.int32)[None, :, None], axis=2)[:, :, 0]
 
 
@@ -389,7 +390,7 @@ class Accuracy:
     classes: Array
 
     def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        chosen = jnp.argmax(network.scores(parts, self.features), axis=2)
+        chosen = jnp.argmax(scores_of(network, parts, self.features), axis=2)
         return jnp.mean((chosen == self.classes.astype(chosen.dtype)).astype(jnp.float32), axis=1, keepdims=True)
 
 

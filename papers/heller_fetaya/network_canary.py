@@ -16,6 +16,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from papers.heller_fetaya.canaries import inside_domain
+from papers.heller_fetaya.lenet import scores_of
 from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, FleetRecords, Replacement, network_for
 from sordino.auditing.instance import deepfool, visit
 from sordino.core.guarantee import check_delta
@@ -218,4 +219,4 @@ def _decisions(network: FleetNetwork, thetas: Array, rows: NDArray[np.float32]) 
 
 @partial(jax.jit, static_argnums=0)
 def _chosen(network: FleetNetwork, thetas: Array, rows: Array) -> Array:
-    return jnp.argmax(network.scores(network.split(thetas), rows), axis=2)
+    return jnp.argmax(scores_of(network, network.split(thetas), rows), axis=2)

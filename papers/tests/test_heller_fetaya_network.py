@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.heller_fetaya.lenet import scores_of
 from papers.heller_fetaya.network_audit import (
     _ENSEMBLE_FIRST,
     Accuracy,
@@ -52,7 +53,7 @@ def test_the_canary_is_a_record_of_d_pushed_until_every_model_of_the_ensemble_is
     ).theta
     network = network_for(MODEL, 5)
     points = np.stack([canary.x_zero, canary.x_star])
-    decided = np.argmax(np.asarray(network.scores(network.split(ensemble), points)), axis=2)
+    decided = np.argmax(np.asarray(scores_of(network, network.split(ensemble), points)), axis=2)
     assert (decided[:, 0] == canary.label).all()
     assert (decided[:, 1] != canary.label).all()
     assert np.linalg.norm(canary.x_star) <= DOMAIN.row_norm.value
@@ -88,7 +89,7 @@ def test_a_longer_push_is_kept_only_where_it_still_fools_every_model() -> None:
     ensemble = train_fleet(MODEL, FleetRecords(given.features, given.target), plan, members).theta
     found = find_canaries(MODEL, given, ensemble, None, 4, (1.0, 3.0, 9.0))
     network = network_for(MODEL, 5)
-    decided = np.asarray(network.scores(network.split(ensemble), np.stack([each.x_star for each in found])))
+    decided = np.asarray(scores_of(network, network.split(ensemble), np.stack([each.x_star for each in found])))
     assert (np.argmax(decided, axis=2) != np.array([each.label for each in found])).all()
     shortest = {each.row: min(other.length for other in found if other.row == each.row) for each in found}
     assert any(each.length == pytest.approx(9 * shortest[each.row]) for each in found)

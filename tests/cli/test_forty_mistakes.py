@@ -103,6 +103,7 @@ MISTAKES = {
     "a column that the table lacks": Mistake(FIT, "correct the schema or the table", s=lines(f"{LINES}\nbmi: 10..60")),
     "a column that nobody declared": Mistake(FIT, "extra_columns to 'ignore'", t=extra()),
     "an option of another model": Mistake(f"{FIT} --components 3", "omit it for"),
+    "a width in words": Mistake(f"{FIT.replace('logistic', 'network-classifier')} --hidden 8,x", "Expected hidden"),
     "a formula with a function": Mistake(f"{FIT} --formula ill~log(age)", "transform columns by public rules before"),
     "a formula with a misspelt name": Mistake(f"{FIT} --formula ill~agee", "the schema declares"),
     "a question in other words": Mistake(f"{LOOK} median:age", "begin with one of count"),

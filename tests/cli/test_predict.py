@@ -1,6 +1,7 @@
 """`sordino predict` from releases that somebody changed: an answer or one sentence, never a traceback."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from sordino.estimators import (
     PrivateLogisticRegression,
 )
 from sordino.fitting.predictor import Predictor
+from sordino.inference.summary import summary_of
 from sordino.ledger.release import read_release, write_release
 from tests.cli.console import answer, refusal
 from tests.fuzz.explore import explore, tried
@@ -76,6 +78,14 @@ def test_every_kind_of_release_predicts(folder, name, capsys):
         assert all("% nominal; measured " in words for words in found[INTERVALS])
         assert intervals
     assert "no rows to predict" in refusal(capsys, "predict", folder / name, folder / "none.csv")
+
+
+def test_a_mixture_shows_its_means_in_the_units_of_the_table(folder):
+    release = read_release(folder / "mixture")
+    wide = replace(release.schema, features=(Feature("a", Number(0, 4)), Feature("b", Number(-1, 1))))
+    shown = {line.name: line.estimate for line in summary_of(replace(release, schema=wide)).lines}
+    (a, b), (c, d) = Predictor(release).posterior.mean.reshape(2, 2).tolist()
+    assert shown == pytest.approx({"a [0]": 2 + 2 * a, "b [0]": b, "a [1]": 2 + 2 * c, "b [1]": d}, rel=1e-6)
 
 
 HOSTILE_LABELS = (

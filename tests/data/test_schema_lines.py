@@ -19,7 +19,7 @@ age: 0..110
 ward: maternity|medicine|surgery [unseen=other, drop_first]
 site: 1|2|3
 stage: I < II < III [missing=indicator]
-smoker: yes/no
+smoker: >=1 a day/<1 a day
 admitted: 2015-01-01..2024-12-31 [part=month, format=%d.%m.%Y]
 bmi: 10..60 [missing=25]
 remarks: ignore
@@ -34,6 +34,7 @@ def test_lines_declare_a_whole_schema_that_survives_its_file():
     assert kinds["ward"] == data.Category(("maternity", "medicine", "surgery"), "other", drop_first=True)
     assert kinds["site"] == data.Category(("1", "2", "3"))
     assert kinds["stage"] == data.Ordered(("I", "II", "III"), data.INDICATOR)
+    assert kinds["smoker"] == data.Boolean((">=1 a day",), ("<1 a day",))
     assert kinds["bmi"] == data.Number(10, 60, missing=data.MissingRule("value", 25.0))
     assert (kinds["admitted"].first, kinds["admitted"].part) == ("2015-01-01", "month")
     assert (schema.unit_column, schema.unit.most_records, schema.records) == ("patient", 12, 600)

@@ -59,10 +59,10 @@ _DOMAINS: dict[str, Callable[[re.Match[str]], Keys]] = {
         "weight": {"low": float(found[1]), "high": float(found[2]), "mean": float(found[3] or 1.0)}
     },
     r"ignore": lambda _: {},
-    r"[^<|]+(?:<[^<|]+)+": lambda found: {"kind": "ordered", "values": _parted(found[0], "<")},
-    r"([^/|<]+)/([^/|<]+)": lambda found: {
+    r"(<?[^/|<]+)/(<?[^/|<]+)": lambda found: {
         "kind": "boolean", "true_values": [found[1].strip()], "false_values": [found[2].strip()]
     },
+    r"[^<|]+(?:<[^<|]+)+": lambda found: {"kind": "ordered", "values": _parted(found[0], "<")},
     r"[^|]+(?:\|[^|]+)+": lambda found: {"kind": "category", "values": _parted(found[0], "|")},
 }  # fmt: skip
 SUGGESTED = {

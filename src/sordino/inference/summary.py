@@ -53,6 +53,7 @@ _WITHHELD = (
     "This method does not account for all of its error, so there are no standard errors, intervals and p-values: {}."
 )
 _NO_COEFFICIENTS = "The coefficients of this model have no meaning of their own. Use `sordino predict`."
+_MEANS = "Means of each component's columns. Components come in no particular order. No intervals are reported."
 SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
 
 
@@ -168,7 +169,10 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
         said = coverage.cautions_of(release)
         return Summary(title, lines(known, level), level, words, known.ratio, True, said, remarks, facts)
     predictor = Predictor(release)
-    found, words, remark = _estimates(predictor, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
+    if predictor.task.clusters:
+        found, words, remark = _means(predictor, level), "", _MEANS
+    else:
+        found, words, remark = _estimates(predictor, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
     return Summary(_title(release), found, level, words, "", False, release.cautions, (remark,), facts_of(release))
 
 
@@ -292,6 +296,18 @@ def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], st
     rows = tuple(Line(name, mean, None, *both, level=level) for name, mean, both in found)
     withheld = _WITHHELD.format(coverage.withheld(release) or coverage.NOT_MEASURED)
     return rows, words or "", withheld if words is None else _UNTESTED
+
+
+def _means(predictor: Predictor, level: float) -> tuple[Line, ...]:
+    """The posterior means of a mixture's components, in the units of the table."""
+    names = predictor.schema.feature_names
+    means = np.array(predictor.posterior.mean, np.float64).reshape(-1, len(names))
+    for feature, block in predictor.schema.blocks:
+        if isinstance(feature.kind, Measurement):
+            means[:, block.start] = feature.kind.decode(means[:, block.start])
+    labels = [f"{name} [{k}]" for k in range(len(means)) for name in names]
+    rows = zip(labels, means.ravel().tolist(), strict=True)
+    return tuple(Line(name, mean, None, None, None, level=level) for name, mean in rows)
 
 
 def _title(release: StoredRelease, family: str = "") -> str:

@@ -10,7 +10,7 @@ import pytest
 from sordino import InputError, Relation, View
 from sordino.auditing.fleet import engine
 from sordino.auditing.fleet.engine import KeyPurpose, member_keys, train_fleet
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement, plan_of
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement, forward, plan_of
 from sordino.core.spec import (
     Ball,
     Batch,
@@ -43,8 +43,8 @@ class Scores:
     points: jax.Array
 
     def __call__(self, network, parts):
-        scores = network.scores(parts, self.points)
-        return scores.reshape(scores.shape[0], -1)
+        points = jnp.broadcast_to(self.points, (len(parts[0]), *self.points.shape))
+        return forward(parts, points, network.model.activation)[1].reshape(len(parts[0]), -1)
 
 
 def _records(row: int | None = 3) -> FleetRecords:

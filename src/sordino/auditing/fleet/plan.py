@@ -62,10 +62,6 @@ class FleetNetwork(ABC):
     def gradient_sum(self, parts: Parts, X: Array, y: Array, weights: Array, clip_norm: float | None) -> Parts:
         """Each copy's weighted sum of per-example gradients, shortened to `clip_norm`; X: (models, batch, features)."""
 
-    @abstractmethod
-    def scores(self, parts: Parts, X: Array) -> Array:
-        """What each copy predicts for rows that all share, shape (models, rows, outputs)."""
-
     def split(self, theta: Array) -> Parts:
         parts = jnp.split(theta, np.cumsum([prod(shape) for shape in self.shapes])[:-1], axis=1)
         return tuple(part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True))
@@ -93,12 +89,6 @@ class AnyModel(FleetNetwork):
             return self.model.batch_gradient(theta, X, y, weights, clipping)
 
         return (jax.vmap(of_one)(parts[0], X, y, weights),)
-
-    def scores(self, parts: Parts, X: Array) -> Array:
-        predict = getattr(self.model, "predict", None)
-        if predict is None:
-            raise refuse("the model", "to have a method predict(theta, x) for scores", self.model)
-        return jax.vmap(lambda theta: jax.vmap(lambda x: jnp.atleast_1d(predict(theta, x)))(X))(parts[0])
 
 
 def clip_factors(squares: Array, clip_norm: float, dim: int) -> Array:
@@ -145,9 +135,6 @@ class DenseFleet(FleetNetwork):
         if clip_norm is not None:
             factors = weights * clip_factors(dense_squares(inputs, deltas), clip_norm, self.dim)
         return outer_sums(inputs, [delta * factors[..., None] for delta in deltas])
-
-    def scores(self, parts: Parts, X: Array) -> Array:
-        return forward(parts, jnp.broadcast_to(X, (parts[0].shape[0], *X.shape)), self.model.activation)[1]
 
 
 def forward(parts: Parts, X: Array, act: str) -> tuple[list[Array], Array]:
@@ -229,7 +216,7 @@ class FleetPlan(Declared):
         super().__post_init__()
         instance_of("batch", self.batch, Batch)
         if self.batch.scheme not in _SCHEMES:
-            raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)
+            raise refuse("batch.scheme of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)
 
     def batch_size(self, records: int) -> int:
         size = records if self.batch.size is None else self.batch.size

@@ -123,6 +123,7 @@ class Task(ABC):
     outcome: ClassVar[str] = ""  # what the mean of a target is called; empty where there is no target
     ratio: ClassVar[str] = ""  # what exp of a coefficient is called; empty where it is nothing
     linear: ClassVar[bool] = False  # whether a score is linear in the columns, so that coefficients mean something
+    clusters: ClassVar[bool] = False  # whether a model's parameters are means of the columns, component by component
     classifies: ClassVar[bool] = False  # whether targets are labels
     scored: ClassVar[bool] = False  # whether single records can be scored, and models compared and chosen by that
     several_rows: ClassVar[bool] = False  # whether a record becomes several rows, so that it has no unit and no weight

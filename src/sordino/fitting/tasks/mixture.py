@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from sordino.fitting.problem import FitProblem
 
 
+_SPREAD_HELP = "Mixtures only: standard deviation of a component, where a column runs from -1 to 1; absent: 0.25."
+
+
 @task
 class Mixture(Task):
     """Rows drawn from one of several components."""
@@ -34,9 +37,9 @@ class Mixture(Task):
             "Components of a mixture; absent: 2.",
             int,
         ),
-        # The standard deviation of each component in encoded units.
-        TaskOption("spread", positive, 0.25),
+        TaskOption("spread", positive, 0.25, _SPREAD_HELP, float),
     )
+    clusters = True
 
     def declared(self, schema: "Schema") -> "Schema":
         return replace(schema, intercept=False, target=None, extra_columns="ignore")

@@ -18,7 +18,15 @@ def _widths(name: str, value: object) -> tuple[int, ...]:
     return tuple(whole_number(name, width) for width in value)
 
 
-OPTIONS = (TaskOption("hidden", or_none(_widths)), TaskOption("prior_precision", positive, 1.0))
+def _read(text: str) -> list[int | str]:
+    return [int(width) if width.isdecimal() else width for width in text.split(",")]
+
+
+_HELP = "Networks only: widths of the hidden layers, such as 16 or 32,16."
+OPTIONS = (
+    TaskOption("hidden", or_none(_widths), help=_HELP, read=_read),
+    TaskOption("prior_precision", positive, 1.0),
+)
 
 
 def _network(name: str, problem: "FitProblem", *more: tuple[str, Any]) -> NamedModel:
