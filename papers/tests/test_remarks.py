@@ -143,6 +143,26 @@ def test_the_step_of_section_five_is_larger_than_its_rows_permit():
     assert LINEAR.constants.m / (2 + LINEAR.constants.m) ** 2 == pytest.approx(0.102, abs=1e-3)
 
 
+def test_the_rate_of_theorem_nine_holds_for_every_noise():
+    """After Theorem 9: no range of sigma is needed, and hundred times the records make delta about hundredth."""
+    for noise in (1e-3, 0.05, 1.0, 30.0):
+        constants = lyapunov(LINEAR.constants, 1.7, noise, LINEAR.step, DIM, 0.0)
+        few, many = (corrected_bound(constants, 1.0, constants.rate, n) for n in (10**12, 10**14))
+        assert 0.01 < many / few < 0.013
+
+
+def test_a_rate_of_drift_is_no_rate_of_convergence():
+    """Section 5.1, rho = beta: V drifts at 1/2 on two states that are hardly ever left; parabolas do shrink by beta."""
+    kernel, weight = np.array([[0.999, 0.001], [0.001, 0.999]]), np.array([1.0, 2.0])
+    assert np.all(kernel @ weight <= 0.5 * weight + 1.01)
+    apart = [np.abs(np.diff(np.linalg.matrix_power(kernel, k), axis=0)).sum() for k in (1, 101)]
+    assert apart[1] > 0.8 * apart[0]
+    for setting in (LINEAR, LOGISTIC):
+        curvature, smoothness = setting.constants.m, math.sqrt(setting.constants.m / setting.step)
+        farthest = max(abs(1 - setting.step * slope) for slope in (curvature, smoothness))
+        assert farthest <= 1 - setting.step * curvature / 2
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_perturbed_chains_stay_within_rudolf_and_schweizer(seed):
     """Lemma 5 on five states: C and rho are the least that hold at 400 steps, V and both kernels are drawn."""
