@@ -18,7 +18,6 @@ from sordino.auditing.confidence import (
     band_epsilon,
     choose_threshold,
     count_errors,
-    epsilon_of_mu,
     joint_epsilon,
 )
 from sordino.auditing.experiment import Parts
@@ -133,7 +132,7 @@ def _audited(generator: np.random.Generator, shift: float, models: int) -> tuple
     return (
         joint_epsilon(counts, DELTA, CONFIDENCE),
         float(band_epsilon(first, second, DELTA, CONFIDENCE)),
-        epsilon_of_mu(law, DELTA),
+        gaussian.epsilon_lower(law, DELTA),
         *_one_run(generator, shift, models),
     )
 

@@ -22,18 +22,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from papers.heller_fetaya.fleet import Compiled, FanInStart, FleetRecords, Members, Replacement, Trainer
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
-from sordino.auditing.fleet.engine import Compiled, Trainer
-from sordino.auditing.fleet.plan import (
-    AnyModel,
-    FleetNetwork,
-    FleetPlan,
-    FleetRecords,
-    Members,
-    Replacement,
-    network_for,
-)
+from sordino.auditing.fleet.plan import AnyModel, FleetNetwork, FleetPlan, network_for
 from sordino.core.spec import Batch, GaussianStart, Scheme
 
 BATCH, DIM = 4, 61_706
@@ -104,7 +96,7 @@ def ceilings() -> dict[str, Any]:
 def agreement(clip_norm: float | None = None) -> dict[str, Any]:
     """The kernel against the compiled program after 25 steps; and a member alone against the same in company."""
     data, network = records(100), network_for(LeNet5(weight_decay=0.01), 784)
-    chosen = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, BATCH), 1, seed=3, clip_norm=clip_norm)
+    chosen = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, BATCH), 1, seed=3, clip_norm=clip_norm, start=FanInStart())
     results = {}
     with jax.default_matmul_precision("highest"):
         for kind in (Compiled, LeNetOnCuda):

@@ -24,8 +24,7 @@ from typing import Any
 
 import hunter_page
 
-from sordino.auditing.hunter.processes import Workers
-from sordino.auditing.hunter.report import hunt, target_of, workers_of
+from sordino.auditing.hunter.report import hunt
 from sordino.auditing.hunter.search import HunterOptions
 from sordino.core.validate import InputError
 
@@ -242,14 +241,14 @@ def target_words(bug: Bug, version: Version) -> str:
     return f"python:{CLAIMS / file}.py:{function}"
 
 
-def hunted(bug: Bug, version: Version, options: HunterOptions, running: Workers | None = None) -> dict[str, Any]:
+def hunted(bug: Bug, version: Version, options: HunterOptions) -> dict[str, Any]:
     """One hunt, as a line of JSON."""
     sys.path.insert(0, str(CLAIMS))
     claim = importlib.import_module(bug.claims).CLAIMS[bug.function]
     limit = {"seconds": options.seconds} if options.calls is None else {"limit": options.calls}
     line: dict[str, Any] = {"name": bug.name, "version": version.words, "seed": options.seed} | limit
     try:
-        report = hunt(target_words(bug, version), claim, options, running)
+        report = hunt(target_words(bug, version), claim, options)
     except InputError as error:
         return line | {"refused": str(error).replace(str(HERE.parent), ".")}
     found = report.refutation
@@ -303,10 +302,8 @@ def fixed_hunts(path: Path, wanted: set[str], runs: int, calls: int) -> None:
             seeds = range(first, min(first + BLOCK, 2 + runs))
             left = [seed for seed in seeds if (bug.name, version.words, seed) not in done]
             if left:
-                options = [options_of(version, seed, 1.0, calls) for seed in left]
-                with workers_of(target_of(target_words(bug, version)), options[0]) as running:
-                    for each in options:
-                        kept(path, hunted(bug, version, each, running))
+                for seed in left:
+                    kept(path, hunted(bug, version, options_of(version, seed, 1.0, calls)))
 
 
 def main() -> None:

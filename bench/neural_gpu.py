@@ -25,13 +25,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from papers.framework.benchmark import load_benchmark
+from papers.heller_fetaya.fleet import Compiled, FanInStart, FleetRecords, Members, Replacement
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
 from papers.heller_fetaya.mnist_experiment import run_variant
 from papers.heller_fetaya.mnist_setting import CLIP_NORM, NOISE, RECORDS, STEP, VARIANTS, Variant, mnist_data
 from papers.heller_fetaya.network_canary import Canary, NeuralData, NeuralSetting, PilotRound
-from sordino.auditing.fleet.engine import Compiled
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement, network_for
+from sordino.auditing.fleet.plan import FleetPlan, network_for
 from sordino.core.spec import Batch, Scheme
 
 # A rectified unit that rounding puts on the other side of zero changes a gradient by more than rounding.
@@ -44,7 +44,7 @@ def agreement(activation: str, clip_norm: float | None, models: int) -> dict[str
     generator = np.random.default_rng(0)
     images = generator.random((100, 784)) * (generator.random((100, 784)) < 0.2)
     data = FleetRecords(images, generator.integers(0, 10, 100), (Replacement(7, generator.random(784), 3.0),))
-    plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm)
+    plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm, start=FanInStart())
     network, device = network_for(_model(activation), 784), jax.local_devices()[0]
     kinds = (Compiled, LeNetOnCuda) if device.platform == "gpu" else (Compiled, Compiled)
     ends = []
@@ -66,7 +66,7 @@ def speed(activation: str, clip_norm: float | None, models: int, records: int) -
     """Model-steps per second of the kernel, batches and noise included."""
     generator = np.random.default_rng(0)
     data = FleetRecords(generator.random((records, 784)), generator.integers(0, 10, records))
-    plan = FleetPlan(STEP, NOISE, Batch(Scheme.SHUFFLE_ONCE, 4), 1, seed=1, clip_norm=clip_norm)
+    plan = FleetPlan(STEP, NOISE, Batch(Scheme.SHUFFLE_ONCE, 4), 1, seed=1, clip_norm=clip_norm, start=FanInStart())
     device = jax.local_devices()[0]
     kind = LeNetOnCuda if device.platform == "gpu" else Compiled
     trainer = kind(network_for(_model(activation), 784), plan, data, {}, device)

@@ -12,10 +12,10 @@ from sordino.auditing.confidence import (
     choose_threshold,
     count_errors,
     epsilon_lower,
-    epsilon_of_mu,
 )
 from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
 from sordino.auditing.methods.one_run_guesses import epsilon_from_guesses, planned_guesses, right_guesses
+from sordino.core import gaussian
 
 _SUM = KnownGaussian("one Gaussian release of two known means, noise of standard deviation 1")
 _CHOSEN = task.MODELS // 8  # a quarter of the models of each dataset chooses the threshold
@@ -34,7 +34,7 @@ def chosen_threshold(seed: int) -> float:
 def gaussian_pair(seed: int) -> float:
     first, second = task.releases(seed)
     heads = np.repeat([False, True], [len(first), len(second)])
-    return epsilon_of_mu(mu_lower(np.concatenate([first, second]), heads, _SUM, task.CONFIDENCE), task.DELTA)
+    return gaussian.epsilon_lower(mu_lower(np.concatenate([first, second]), heads, _SUM, task.CONFIDENCE), task.DELTA)
 
 
 def one_run(seed: int) -> float:
@@ -46,7 +46,7 @@ def one_run(seed: int) -> float:
 
 def one_run_known_noise(seed: int) -> float:
     coins, scores = task.one_run(seed)
-    return epsilon_of_mu(mu_lower(scores, coins, _SUM, task.CONFIDENCE), task.DELTA)
+    return gaussian.epsilon_lower(mu_lower(scores, coins, _SUM, task.CONFIDENCE), task.DELTA)
 
 
 def _chosen_counts(seed: int) -> ErrorCounts:

@@ -1,15 +1,19 @@
 """The fleet in Sordino; drawing batches and noise is part of the time. Beside it, what a plain jax.vmap gets."""
 
+import sys
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import fleet_task as task
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.auditing.fleet.engine import Compiled
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, FleetRecords, Members, network_for
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from papers.heller_fetaya.fleet import Compiled, FleetRecords, Members
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, network_for
 from sordino.core.spec import Batch, GaussianStart, Scheme
 from sordino.models.families.networks import MLPRegression
 

@@ -8,14 +8,17 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import task
 
-from sordino.auditing.fleet.engine import Compiled
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, network_for
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from papers.heller_fetaya.fleet import Compiled, FleetRecords, Members
+from sordino.auditing.fleet.plan import FleetPlan, network_for
 from sordino.core import guarantee as loss_distribution
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import LossDistribution

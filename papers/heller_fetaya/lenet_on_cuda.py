@@ -14,9 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from papers.heller_fetaya.fleet import (
+    Device,
+    Fleet,
+    FleetRecords,
+    FleetRows,
+    Lanes,
+    Members,
+    Probe,
+    Trainer,
+    Watch,
+    records_of_epoch,
+    train_fleet,
+)
 from papers.heller_fetaya.lenet import LeNet5
-from sordino.auditing.fleet.engine import Fleet, FleetRows, Lanes, Trainer, Watch, records_of_epoch, train_fleet
-from sordino.auditing.fleet.plan import Device, FleetNetwork, FleetPlan, FleetRecords, Members, Probe, network_for
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, network_for
 from sordino.core.spec import Scheme
 from sordino.core.validate import SordinoError, instance_of
 from sordino.models.base import Model

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.framework.benchmark import ImageBenchmark
+from papers.heller_fetaya.fleet import FanInStart
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.network_audit import Halves, NeuralFindings, findings_of
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound
@@ -65,7 +66,7 @@ class Variant:
         """The experiment in full."""
         batch = Batch(Scheme.SHUFFLE_ONCE, BATCH)
         return NeuralSetting(
-            plan=FleetPlan(STEP, NOISE, batch, self.epochs, seed, clip_norm=self.clip_norm),
+            plan=FleetPlan(STEP, NOISE, batch, self.epochs, seed, clip_norm=self.clip_norm, start=FanInStart()),
             learning=self.learning,
             testing=self.testing,
             ensemble=32,
@@ -173,7 +174,7 @@ def small_setting(clip_norm: float | None, seed: int) -> NeuralSetting:
     """A sixteenth of the models, and steps that learn this little data in a few epochs."""
     step, noise = (0.2, 1e-3) if clip_norm is None else (0.4, 0.03)
     return NeuralSetting(
-        plan=FleetPlan(step, noise, Batch(Scheme.CYCLIC, BATCH), EPOCHS, seed, clip_norm=clip_norm),
+        plan=FleetPlan(step, noise, Batch(Scheme.CYCLIC, BATCH), EPOCHS, seed, clip_norm=clip_norm, start=FanInStart()),
         learning=32,
         testing=32,
         ensemble=4,

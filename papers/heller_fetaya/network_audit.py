@@ -20,22 +20,13 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import linalg, special
 
+from papers.heller_fetaya.fleet import FanInStart, Fleet, FleetRecords, Members, Probe, Replacement
 from papers.heller_fetaya.lenet import scores_of
 from papers.heller_fetaya.lenet_on_cuda import train_with_kernel
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors, epsilon_lower
 from sordino.auditing.experiment import Claim, Releases, Score, ScoreFunction, Scores, bound_from_counts
-from sordino.auditing.fleet.engine import Fleet
-from sordino.auditing.fleet.plan import (
-    FanInStart,
-    FleetNetwork,
-    FleetPlan,
-    FleetRecords,
-    Members,
-    Parts,
-    Probe,
-    Replacement,
-)
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, Parts
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, ConstantSchedule, GaussianNoise, NoisyGradient, PointStart, Spec

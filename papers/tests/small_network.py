@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from papers.heller_fetaya.fleet import FanInStart
 from papers.heller_fetaya.network_canary import Claimed, NeuralData, NeuralSetting
 from sordino.auditing.fleet.plan import FleetPlan
 from sordino.core.spec import Batch, Scheme
@@ -27,7 +28,7 @@ def data() -> NeuralData:
 
 def setting(clip_norm: float | None = None, epochs: int = 4, seed: int = 5) -> NeuralSetting:
     """Eight models of each dataset, half of them to teach; the ensemble has three."""
-    plan = FleetPlan(0.4, 1e-3, Batch(Scheme.SHUFFLE_ONCE, 4), epochs, seed, clip_norm=clip_norm)
+    plan = FleetPlan(0.4, 1e-3, Batch(Scheme.SHUFFLE_ONCE, 4), epochs, seed, clip_norm=clip_norm, start=FanInStart())
     return NeuralSetting(
         plan=plan, learning=8, testing=8, ensemble=3, ensemble_epochs=6, tries=4, claimed=Claimed(1e-5, 0.9)
     )

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from papers.heller_fetaya import lenet_on_cuda, network_audit
+from papers.heller_fetaya.fleet import Compiled, FanInStart, FleetRecords, Members, Replacement, train_fleet
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda, train_with_kernel
 from papers.tests import small_network
-from sordino.auditing.fleet.engine import Compiled, KeyPurpose, gaussians, member_keys, train_fleet
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, FleetRecords, Members, Replacement, network_for
+from sordino.auditing.fleet.engine import KeyPurpose, gaussians, member_keys
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, network_for
 from sordino.core.spec import Batch, Scheme
 from sordino.models.families.networks import MLPClassification
 
@@ -97,7 +98,7 @@ class Card:
     compute_capability: str = "9.0"
 
 
-FITS = FleetPlan(0.05, 0.01, Batch(Scheme.CYCLIC, 4), 1, seed=3)
+FITS = FleetPlan(0.05, 0.01, Batch(Scheme.CYCLIC, 4), 1, seed=3, start=FanInStart())
 LENET = network_for(LeNet5(), 784)
 OTHERS: dict[str, tuple[FleetNetwork, FleetPlan, int, Card]] = {
     "another network": (network_for(MLPClassification((4,), classes=10), 784), FITS, 100, Card()),
@@ -154,7 +155,7 @@ def test_on_a_device_the_kernel_agrees_with_the_compiled_program_and_ignores_com
     generator = np.random.default_rng(0)
     images = generator.random((100, 784)) * (generator.random((100, 784)) < 0.2)
     records = FleetRecords(images, generator.integers(0, 10, 100), (Replacement(7, generator.random(784), 3.0),))
-    plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm)
+    plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm, start=FanInStart())
     together, apart = Members.of_both(66), Members((131, 5), (True, False))
     fleets = {
         (kind, members): train_fleet(LeNet5(), records, plan, members, trainer=kind).theta

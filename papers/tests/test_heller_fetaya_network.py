@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.heller_fetaya.fleet import FleetRecords, Members, train_fleet
 from papers.heller_fetaya.lenet import scores_of
 from papers.heller_fetaya.network_audit import (
     _ENSEMBLE_FIRST,
@@ -25,8 +26,7 @@ from papers.heller_fetaya.network_audit import (
 from papers.heller_fetaya.network_canary import Canary, NeuralSetting, PilotRound, find_canaries
 from sordino.accounting.evaluate import explain
 from sordino.auditing.confidence import cap
-from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.plan import FleetRecords, Members, network_for, plan_of
+from sordino.auditing.fleet.plan import network_for, plan_of
 from sordino.auditing.lower_bound import VerdictKind, verdict
 from sordino.core.bound import View
 from sordino.core.validate import InputError
@@ -144,7 +144,7 @@ def test_a_fleet_that_is_told_to_stop_stops(found) -> None:
 def test_the_spec_of_a_clipped_network_gives_back_its_plan_and_is_not_contradicted() -> None:
     chosen = setting(clip_norm=0.5)
     noisy = described_chain(MODEL, DOMAIN, chosen.plan, RECORDS, 4)
-    assert plan_of(noisy, MODEL, chosen.plan.seed, chosen.plan.start) == chosen.plan
+    assert replace(plan_of(noisy, MODEL, chosen.plan.seed), start=chosen.plan.start) == chosen.plan
     canary, findings = audit_network(MODEL, data(), chosen)
     certified = explain(noisy, 1e-5).tightest
     assert certified is not None

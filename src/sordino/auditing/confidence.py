@@ -384,21 +384,3 @@ def band_cap(first_models: int, second_models: int, delta: float, confidence: fl
     """The most that a score fixed beforehand can prove with so many models, all thresholds tried."""
     ends = (float(limits[0]) for limits in band_ends(first_models, second_models, confidence))
     return TradeOffPoint(*ends).epsilon(delta)
-
-
-def epsilon_of_mu(mu: float, delta: float) -> float:
-    """`gaussian.epsilon_lower`, quicker: a root in floating point is a guess, the certified delta decides."""
-    if mu == 0.0 or math.isinf(mu):
-        return mu
-
-    def above(epsilon: float) -> bool:
-        second = math.exp(min(epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu)), 0.0))
-        return float(special.ndtr(mu / 2 - epsilon / mu)) - second <= delta
-
-    top = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))) * (1 + 1e-9)
-    guess = gaussian.narrow(above, 0.0, top, near=1e-12)[0]
-    for less in (1e-11, 1e-9):
-        epsilon = guess * (1 - less)
-        if epsilon > 0.0 and float(gaussian.delta_range(mu, epsilon)[0]) > delta:
-            return epsilon
-    return gaussian.epsilon_lower(mu, delta)

@@ -19,7 +19,7 @@ from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.plan import NETWORKS, FleetRecords, Members, plan_of
+from sordino.auditing.fleet.plan import NETWORKS, plan_of
 from sordino.core.bound import Relation
 from sordino.core.spec import (
     DatasetSource,
@@ -240,7 +240,7 @@ def deepfool_pairs(
     codes = np.searchsorted(class_targets(model), labels)
     rows = data.features.astype(np.float32)
     plan = plan_of(spec, model, _SEED)
-    thetas = jnp.asarray(train_fleet(model, FleetRecords(rows, labels), plan, Members.of_one(_ENSEMBLE)).theta)
+    thetas = jnp.asarray(train_fleet(model, rows, labels, plan, _ENSEMBLE))
     right = np.flatnonzero((_decisions(model, thetas, jnp.asarray(rows)) == codes).all(axis=0))
     movable, limits = _bounds(schema)
     found: list[tuple[float, int, NDArray[np.float64]]] = []

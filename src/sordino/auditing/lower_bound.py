@@ -8,7 +8,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import ModuleType
 from typing import Any
@@ -129,15 +129,19 @@ class LowerBound(Result):
             raise refuse("epsilon", f"to be at most the cap {self.cap!r} of the audit", self.epsilon)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite epsilon is null."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "epsilon": finite(self.epsilon),
+        """The file of an audit, as `report` reads it; an infinite epsilon is null."""
+        curve = [[point.false_positive, point.false_negative] for point in self.curve]
+        return {
             "relation": self.relation.value,
             "view": self.view.value,
+            "delta": self.delta,
+            "method": self.method,
             "examined": self.examined.value,
+            "confidence": self.confidence,
             "counts": dict(self.counts),
+            "lower_bound": {"epsilon": finite(self.epsilon), "evidence": self.evidence, "curve": curve},
+            "seed_policy": self.seed_policy,
             "cap": None if self.cap is None else finite(self.cap),
-            "curve": [[point.false_positive, point.false_negative] for point in self.curve],
         }
 
     @property
@@ -178,7 +182,6 @@ class LowerBound(Result):
 
     def answer(self, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> dict[str, Any]:
         """The contract of `audit --json`: both bounds and the verdict; the unit where it is not a record."""
-        stated = self.as_json()
         certified = None if bound is None else {
             "theorem": bound.theorem,
             "epsilon": finite(bound.guarantee.epsilon(self.delta)),
@@ -186,15 +189,8 @@ class LowerBound(Result):
             "status": bound.status.value,
             "evidence": bound.evidence.word,
         }  # fmt: skip
-        first = ("relation", "view", "delta", "method", "examined", "confidence", "counts")
-        return ({} if unit is Unit.RECORD else {"unit": UNIT.write(unit)}) | {
-            **{name: stated[name] for name in first},
-            "lower_bound": {name: stated[name] for name in ("epsilon", "evidence", "curve")},
-            "bound": certified,
-            "verdict": verdict(bound, self).as_json(),
-            "seed_policy": self.seed_policy,
-            "cap": stated["cap"],
-        }
+        both = {"bound": certified, "verdict": verdict(bound, self).as_json()}
+        return ({} if unit is Unit.RECORD else {"unit": UNIT.write(unit)}) | self.as_json() | both
 
     def plot(self, ax: Any = None) -> Any:
         """The errors of the tests that were found, on matplotlib axes."""

@@ -47,12 +47,11 @@ def check(
     spent = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
     how = {"public": public, "bands": bands, "level": level, "random_state": seed}
     found = library.check(library.read_release(release), str(data), **how, **spent)
-    text, charged = str(found).splitlines(), {"release": None}
+    text = str(found).splitlines()
     if out is not None and found.release is not None:
-        library.write_release(out, found.release)
-        text += ["", *shared.charged_lines(found.release, out)]
-        charged = shared.charged_json(found.release, out)
-    shared.answer(as_json, charged | found.as_dict(), *text)
+        shared.released(as_json, out, found.release, found.as_dict(), *text)
+    else:
+        shared.answer(as_json, {"release": None} | found.as_dict(), *text)
 
 
 @shared.command(
@@ -84,9 +83,7 @@ def compare(
     library.existing_table(data)
     spent = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
     found = library.compare(given, str(data), **spent, level=level, random_state=seed)
-    library.write_release(out, found.release)
-    text = (*str(found).splitlines(), "", *shared.charged_lines(found.release, out))
-    shared.answer(as_json, shared.charged_json(found.release, out) | found.as_dict(), *text)
+    shared.released(as_json, out, found.release, found.as_dict(), *str(found).splitlines())
 
 
 @shared.command(
@@ -182,13 +179,10 @@ def look(
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
     how = {"level": level, "random_state": seed, "engine": engine}
     found = library.look(data, ask, schema=schema, records=records, **spent, **how)
-    release = found.release
-    library.write_release(out, release)
     if lines is not None:
         shared.write_text(lines, "".join(f"{line}\n" for line in found.lines()))
-    own = {"level": level, "answers": release.settings["answers"], "lines": list(found.lines())}
-    text = (*str(found).splitlines(), "", *shared.charged_lines(release, out))
-    shared.answer(as_json, shared.charged_json(release, out) | own, *text)
+    own = {"level": level, "answers": found.release.settings["answers"], "lines": list(found.lines())}
+    shared.released(as_json, out, found.release, own, *str(found).splitlines())
 
 
 app = shared.group("Check a fit, compare fits, or choose among models, privately.", check, compare, choose)

@@ -239,6 +239,14 @@ def check_out(out: Path) -> None:
         raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
 
 
+def released(as_json: bool, out: Path, release: "StoredRelease", value: dict[str, Any], *lines: str) -> None:
+    """Write the folder of a release, and say what it holds and what it cost."""
+    from sordino.ledger.release import write_release  # noqa: PLC0415
+
+    write_release(out, release)
+    answer(as_json, charged_json(release, out) | value, *lines, "", *charged_lines(release, out))
+
+
 def charged_json(release: "StoredRelease", out: Path) -> dict[str, Any]:
     """What was made and what it cost, for a machine."""
     return {

@@ -235,8 +235,8 @@ def epsilon_upper(mu: float, delta: float) -> float:
 @_known
 def epsilon_lower(mu: float, delta: float) -> float:
     """Largest certified epsilon with delta(epsilon) > delta, or 0: a lower bound on the exact epsilon."""
-    if mu == 0.0:
-        return 0.0
+    if mu == 0.0 or math.isinf(mu):
+        return mu
     found = least_true(lambda epsilon: float(delta_range(mu, epsilon)[0]) <= delta, 0.0, _ceiling(mu, delta))
     return down(found * (1 - 2e-15)) if found > 0.0 else 0.0
 

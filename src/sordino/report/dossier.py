@@ -92,10 +92,7 @@ def write_dossier(
 def _further(case: Case, checks: "DossierChecks", ledger: Ledger | None, release: Path) -> dict[str, bytes]:
     files = {}
     if checks.lower is not None:
-        lower = checks.lower.as_json()
-        answer = {name: lower[name] for name in lower if name not in {"epsilon", "evidence", "curve"}}
-        answer["lower_bound"] = {name: lower[name] for name in ("epsilon", "evidence", "curve")}
-        files[AUDIT_FILE] = _json(answer)
+        files[AUDIT_FILE] = _json(checks.lower.as_json())
     if ledger is not None and case.subject.entry is not None:
         entry = next(one for one in ledger.entries() if one.sequence == case.subject.entry)
         files[LEDGER] = _json({"balance": ledger.balance().to_dict(), "entry": entry.to_dict()})

@@ -8,12 +8,11 @@ from jax.extend.random import threefry2x32_p
 from scipy import stats
 
 from sordino.auditing.fleet import engine
-from sordino.auditing.fleet.engine import KeyPurpose, batch_weights, member_keys, threefry
+from sordino.auditing.fleet.engine import KeyPurpose, batch_weights, epoch_batches, member_keys, threefry
 from sordino.core.spec import Scheme
 
 FALSE_ALARM = 1e-6
 gaussians = jax.jit(engine.gaussians, static_argnums=2)
-epoch_batches = jax.jit(engine.epoch_batches, static_argnums=(0, 3, 4))
 
 
 def test_words_are_those_of_jax() -> None:

@@ -1,4 +1,4 @@
-"""Train a fleet: thousands of models at once, on one dataset and on its neighbours, in groups that fit the memory.
+"""Train a fleet: thousands of models at once, in groups that fit the memory.
 
 What a model draws depends on its own number, never on its company: Threefry-2x32 with 20 rounds (Salmon et al. 2011)
 turns a key, of the seed and the number, and a counter, the step and the coordinate pair, into two random words, on any
@@ -6,37 +6,23 @@ device bit for bit. Gaussians are Box-Muller transforms of them, exact but for r
 compiled program makes an epoch of a group of models, whose size does not depend on how many there are.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
-from math import prod
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sordino.auditing.fleet.plan import (
-    Device,
-    FanInStart,
-    FleetNetwork,
-    FleetPlan,
-    FleetRecords,
-    FleetStart,
-    Members,
-    Parts,
-    Probe,
-    network_for,
-)
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, Parts, network_for
 from sordino.core.spec import GaussianStart, PointStart, Scheme
 from sordino.core.validate import instance_of, refuse
 from sordino.models.base import Model
 
-Arrays = dict[str, NDArray[np.float32]]
+Arrays = NDArray[np.float32]
 # The two words of a key, of one member or of many.
 Keys = tuple[Array, Array]
 
@@ -110,30 +96,14 @@ def _polynomial(coefficients: tuple[np.float32, ...], x: Array) -> Array:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def first_points(start: FleetStart, network: FleetNetwork, keys: Keys) -> Array:
+def first_points(start: GaussianStart | PointStart, network: FleetNetwork, keys: Keys) -> Array:
     """The points members with these keys start from, shape (members, dim): each from its own key, never from data."""
-    match start:
-        case FanInStart():
-            if len(network.shapes) < 2:
-                remedy = "start from a Gaussian or a point"
-                raise refuse("a model that starts by its fan-in", "to be a network with layers", network.model, remedy)
-            # Parts come in pairs, weights and biases; both have the bound of the weights' inputs.
-            bounds = [
-                np.full(prod(shape), prod(weights[:-1]) ** -0.5, np.float32)
-                for weights, biases in zip(network.shapes[::2], network.shapes[1::2], strict=True)
-                for shape in (weights, biases)
-            ]
-            places = jnp.arange(network.dim, dtype=jnp.uint32)[None, :]
-            words, _ = threefry((keys[0][:, None], keys[1][:, None]), jnp.uint32(0), places)
-            return (words.astype(jnp.float32) * np.float32(2.0**-31) - 1.0) * np.concatenate(bounds)
-        case GaussianStart():
-            return start.scale * gaussians(keys, jnp.uint32(0), network.dim)
-        case PointStart():
-            if start.values is not None and len(start.values) != network.dim:
-                raise refuse("start.values", f"to have {network.dim} coordinates", len(start.values))
-            point = jnp.asarray(0.0 if start.values is None else start.values, jnp.float32)
-            return jnp.broadcast_to(point, (keys[0].shape[0], network.dim))
-    raise refuse("the start of a fleet", "to be by fan-in, gaussian or a point", type(start).__name__)
+    if isinstance(start, GaussianStart):
+        return start.scale * gaussians(keys, jnp.uint32(0), network.dim)
+    if start.values is not None and len(start.values) != network.dim:
+        raise refuse("start.values", f"to have {network.dim} coordinates", len(start.values))
+    point = jnp.asarray(0.0 if start.values is None else start.values, jnp.float32)
+    return jnp.broadcast_to(point, (keys[0].shape[0], network.dim))
 
 
 class Epoch(NamedTuple):
@@ -146,6 +116,7 @@ class Epoch(NamedTuple):
     size: int
 
 
+@partial(jax.jit, static_argnums=(0, 3, 4))
 def epoch_batches(scheme: Scheme, keys: Keys, epoch: Array, records: int, size: int) -> Array:
     """The records of an epoch's batches, (members, steps, size); beyond the last 0, which `batch_weights` takes out."""
     steps = -(-records // size)
@@ -193,65 +164,6 @@ _ORDERS: dict[Scheme, Callable[[Epoch], Array]] = {
 }
 
 
-class Lanes(NamedTuple):
-    """The members of a group: keys of noise, batches and starts, and which neighbour they learn from."""
-
-    noise: Keys
-    batches: Keys
-    start: Keys
-    neighbour: Array
-
-
-class FleetRows(NamedTuple):
-    """The records, with every replacement behind them, and the places of the records that these replace."""
-
-    features: Array
-    target: Array
-    swapped: Array
-
-
-def records_of_epoch(scheme: Scheme, size: int, lanes: Lanes, number: Array, rows: FleetRows) -> Array:
-    """The places of the records of an epoch's batches, with the replacement where a neighbour has it."""
-    count = rows.target.shape[0] - rows.swapped.shape[0]
-    orders = epoch_batches(scheme, lanes.batches, number, count, size)
-    which = jnp.maximum(lanes.neighbour - 1, 0)
-    row = jnp.where(lanes.neighbour > 0, rows.swapped[which], -1)
-    return jnp.where(orders == row[:, None, None], count + which[:, None, None], orders)
-
-
-class Trainer(ABC):
-    """A way to make the steps of an epoch for a group of models, on this device."""
-
-    def __init__(
-        self, network: FleetNetwork, plan: FleetPlan, records: FleetRecords, probes: Mapping[str, Probe], device: Device
-    ) -> None:
-        self.network, self.plan, self.probes, self.device = network, plan, dict(probes), device
-        self.rows = len(records)
-        features, target = records.stacked()
-        swapped = np.array([each.row for each in records.replacements] or [-1], np.int32)
-        self.placed = FleetRows(*jax.device_put((features, target, swapped), device))
-
-    @abstractmethod
-    def width(self, members: int) -> int:
-        """How many models of a fleet of this size are trained at once."""
-
-    @abstractmethod
-    def epoch(self, lanes: Lanes, theta: Array, number: int) -> tuple[Array, dict[str, Array]]:
-        """Carry theta, shape (models, dim), through one epoch; answer it and the readings of all probes."""
-
-    def lanes(self, members: Members, count: int) -> Lanes:
-        """Members on the device; a short group is filled up with copies of its last member."""
-        spare = count - len(members)
-        numbers = np.array(members.numbers + members.numbers[-1:] * spare, np.uint32)
-        neighbour = np.array(members.neighbour + members.neighbour[-1:] * spare, np.int32)
-        placed, where = jax.device_put((numbers, neighbour), self.device)
-        noise, batches, start = (member_keys(self.plan.seed, placed, purpose) for purpose in KeyPurpose)
-        return Lanes(noise, batches, start, where)
-
-    def first_points(self, lanes: Lanes) -> Array:
-        return first_points(self.plan.start, self.network, lanes.start)
-
-
 # A step's numbers should stay in the cache of a processor, and fit the memory of an accelerator with room to spare.
 _ON_PROCESSOR, _MOST_ON_PROCESSOR = 2**23, 64
 _ON_ACCELERATOR, _MOST_ON_ACCELERATOR = 2**33, 1024
@@ -259,22 +171,13 @@ _LEAST = 4
 _COPIES = 6  # parameters: old, new, gradients, noise, and two of the compiler's
 
 
-class Compiled(Trainer):
-    """Steps in a scan, models along the first axis of every array."""
-
-    def width(self, members: int) -> int:
-        on_processor = self.device.platform == "cpu"
-        room, most = (_ON_PROCESSOR, _MOST_ON_PROCESSOR) if on_processor else (_ON_ACCELERATOR, _MOST_ON_ACCELERATOR)
-        batch = self.plan.batch_size(self.rows) * (self.network.features + self.network.floats_per_example)
-        fitting = room // (4 * (_COPIES * self.network.dim + batch))
-        return min(most, max(_LEAST, 1 << max(0, fitting.bit_length() - 1)))
-
-    def epoch(self, lanes: Lanes, theta: Array, number: int) -> tuple[Array, dict[str, Array]]:
-        plan = self.plan
-        size = plan.batch_size(self.rows)
-        program = FleetProgram(self.network, plan.batch.scheme, size, plan.clip_norm, plan.noise_scale > 0.0)
-        chosen = jnp.float32(plan.step_size), jnp.float32(plan.noise_scale), jnp.uint32(number)
-        return _epoch(program, lanes, theta, chosen, self.placed, self.probes)
+def trained_at_once(network: FleetNetwork, batch_size: int, platform: str) -> int:
+    """How many models are trained together."""
+    on_processor = platform == "cpu"
+    room, most = (_ON_PROCESSOR, _MOST_ON_PROCESSOR) if on_processor else (_ON_ACCELERATOR, _MOST_ON_ACCELERATOR)
+    batch = batch_size * (network.features + network.floats_per_example)
+    fitting = room // (4 * (_COPIES * network.dim + batch))
+    return min(most, max(_LEAST, 1 << max(0, fitting.bit_length() - 1)))
 
 
 class FleetProgram(NamedTuple):
@@ -282,92 +185,70 @@ class FleetProgram(NamedTuple):
 
     network: FleetNetwork
     scheme: Scheme
+    records: int
     size: int
     clip_norm: float | None
     noisy: bool
 
+    @classmethod
+    def of(cls, network: FleetNetwork, plan: FleetPlan, records: int) -> "FleetProgram":
+        noisy = plan.noise_scale > 0.0
+        return cls(network, plan.batch.scheme, records, plan.batch_size(records), plan.clip_norm, noisy)
 
-@partial(jax.jit, static_argnums=0, donate_argnums=2)
-def _epoch(
-    program: FleetProgram,
-    lanes: Lanes,
-    theta: Array,
-    numbers: tuple[Array, Array, Array],
-    rows: FleetRows,
-    probes: dict[str, Probe],
-) -> tuple[Array, dict[str, Array]]:
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def trained_an_epoch(
+    program: FleetProgram, theta: Array, noise: Keys, orders: Array, numbers: tuple[Array, ...], X: Array, y: Array
+) -> Array:
+    """Models after an epoch of steps in a scan; `numbers` are step size, scale of the noise and number of the epoch."""
     network, size, (step_size, noise_scale, epoch) = program.network, program.size, numbers
-    orders = records_of_epoch(program.scheme, size, lanes, epoch, rows).transpose(1, 0, 2)
+    orders = orders.transpose(1, 0, 2)
     steps = orders.shape[0]
-    weights = batch_weights(program.scheme, rows.target.shape[0] - rows.swapped.shape[0], size)
+    weights = batch_weights(program.scheme, program.records, size)
     decay = network.model.weight_decay
 
     def step(parts: Parts, each: tuple[Array, Array, Array | None]) -> tuple[Parts, None]:
         k, chosen, present = each
         ones = jnp.ones(chosen.shape, theta.dtype)
-        X = rows.features.at[chosen].get(mode="promise_in_bounds")
-        y = rows.target.at[chosen].get(mode="promise_in_bounds")
-        total = network.gradient_sum(parts, X, y, ones if present is None else present * ones, program.clip_norm)
+        rows = X.at[chosen].get(mode="promise_in_bounds")
+        targets = y.at[chosen].get(mode="promise_in_bounds")
+        present = ones if present is None else present * ones
+        total = network.gradient_sum(parts, rows, targets, present, program.clip_norm)
         drifts = (sums / size + decay * part for sums, part in zip(total, parts, strict=True))
         moved = tuple(part - step_size * drift for part, drift in zip(parts, drifts, strict=True))
         if program.noisy:
-            noise = network.split(gaussians(lanes.noise, epoch * steps + k, network.dim))
-            moved = tuple(part + noise_scale * xi for part, xi in zip(moved, noise, strict=True))
+            drawn = network.split(gaussians(noise, epoch * steps + k, network.dim))
+            moved = tuple(part + noise_scale * xi for part, xi in zip(moved, drawn, strict=True))
         return moved, None
 
     parts, _ = lax.scan(step, network.split(theta), (jnp.arange(steps, dtype=jnp.uint32), orders, weights))
-    return network.join(parts), {name: probe(network, parts) for name, probe in probes.items()}
+    return network.join(parts)
 
 
-# Receives the number of epochs made and this epoch's readings, (models, k) each; answers whether to go on.
-Watch = Callable[[int, Mapping[str, NDArray[np.float32]]], bool]
-
-
-@dataclass(frozen=True, eq=False)
-class Fleet:
-    """A trained fleet: who is in it, their last parameters, and every probe's readings (epochs, models, k)."""
-
-    members: Members
-    theta: NDArray[np.float32]
-    readings: Arrays = field(default_factory=dict)
-
-
-def train_fleet(
-    model: Model,
-    records: FleetRecords,
-    plan: FleetPlan,
-    members: Members,
-    probes: Mapping[str, Probe] | None = None,
-    *,
-    watch: Watch | None = None,
-    trainer: type[Trainer] | None = None,
-) -> Fleet:
-    """Train every member as the plan says, all together on the first device, and read the probes after each epoch.
-
-    `watch` may end it early; another `trainer` replaces the compiled program. What comes out depends on records.
-    """
+def train_fleet(model: Model, features: ArrayLike, target: ArrayLike, plan: FleetPlan, count: int) -> Arrays:
+    """The parameters of so many models, (count, dim), each trained as the plan says, on the first device."""
     instance_of("model", model, Model)
-    if max(members.neighbour) > len(records.replacements):
-        given = len(records.replacements) or "none"
-        raise refuse("records", "to have a replacement for every neighbour that members learn from", given)
-    if plan.epochs * plan.steps_per_epoch(len(records)) >= 2**32:
+    X, y = (np.ascontiguousarray(values, np.float32) for values in (features, target))
+    if X.ndim != 2 or y.shape != X.shape[:1] or not len(y) or not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise refuse("features and target", "to be finite numbers, one row for each of one or more records", X.shape)
+    check_steps(plan, len(y))
+    network, device = network_for(model, X.shape[1]), jax.local_devices()[0]
+    program, placed = FleetProgram.of(network, plan, len(y)), jax.device_put((X, y), device)
+    width, groups = trained_at_once(network, program.size, device.platform), []
+    for first in range(0, count, width):
+        # A short group is filled up with models that nobody looks at.
+        members = jax.device_put(np.arange(first, first + width, dtype=np.uint32), device)
+        noise, batches, start = (member_keys(plan.seed, members, purpose) for purpose in KeyPurpose)
+        theta = first_points(plan.start, network, start)
+        for epoch in range(plan.epochs):
+            orders = epoch_batches(plan.batch.scheme, batches, jnp.uint32(epoch), len(y), program.size)
+            numbers = jnp.float32(plan.step_size), jnp.float32(plan.noise_scale), jnp.uint32(epoch)
+            theta = trained_an_epoch(program, theta, noise, orders, numbers, *placed)
+        groups.append(theta)  # every group is on its way before the first one is waited for
+    return np.concatenate([np.asarray(group) for group in groups])[:count]
+
+
+def check_steps(plan: FleetPlan, records: int) -> None:
+    """Refuse so many steps that counters of noise would come again."""
+    if plan.epochs * plan.steps_per_epoch(records) >= 2**32:
         raise refuse("the steps of a fleet", "to be fewer than 2^32, or noise would repeat", plan.epochs)
-    network = network_for(model, records.features.shape[1])
-    working = (trainer or Compiled)(network, plan, records, probes or {}, jax.local_devices()[0])
-    width = working.width(len(members))
-    lanes = [working.lanes(members.part(slice(at, at + width)), width) for at in range(0, len(members), width)]
-    thetas = [working.first_points(each) for each in lanes]
-    readings: list[Arrays] = []
-    for epoch in range(plan.epochs):
-        # Every group is on its way before the first one is waited for.
-        ahead = [working.epoch(*each, epoch) for each in zip(lanes, thetas, strict=True)]
-        thetas = [theta for theta, _ in ahead]
-        readings.append({name: _joined([read[name] for _, read in ahead], len(members)) for name in working.probes})
-        if watch is not None and not watch(epoch + 1, readings[-1]):
-            break
-    stacked = {name: np.stack([each[name] for each in readings]) for name in working.probes}
-    return Fleet(members, _joined(thetas, len(members)), stacked)
-
-
-def _joined(groups: Sequence[Array], members: int) -> NDArray[np.float32]:
-    return np.concatenate([np.asarray(group) for group in groups])[:members]

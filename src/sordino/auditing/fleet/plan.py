@@ -1,27 +1,25 @@
-"""The plan of a fleet: its models, their training, their data, and the numbers that are read from each model.
+"""The plan of a fleet: what its models compute, and how they are trained.
 
 A network holds its parameters as parts, each of shape (models, ...). Backward passes are written out, because they know
 every example's norm: in a dense layer the gradient of one example is the outer product of its input a and its delta d,
-so its squared norm is |d|^2 (|a|^2 + 1), biases included, and no gradient is formed to be clipped. Every member makes
-the steps of the canonical chain, an epoch at a time, on D or a neighbour; probes read numbers off it after each.
+so its squared norm is |d|^2 (|a|^2 + 1), biases included, and no gradient is formed to be clipped.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Annotated, Any, Protocol
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 from sordino.auditing.experiment import chain_of
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, GaussianNoise, GaussianStart, PointStart, Scheme, Spec
-from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Declared, Interval, instance_of, refuse, whole_number
+from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Declared, Interval, instance_of, refuse
 from sordino.mechanisms.chain.claims import check_regulariser
 from sordino.models.base import Model
 from sordino.models.clip import exact_product, working_bound
@@ -183,18 +181,8 @@ def network_for(model: Model, features: int) -> FleetNetwork:
     return NETWORKS.get(type(model), AnyModel)(model, features)
 
 
-# One of `jax.devices()`: a class that type checkers cannot see.
-Device = Any
 _ATTACK = "use the attack method"  # what to do about a chain that no fleet trains
 _SCHEMES = {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT}
-
-
-@dataclass(frozen=True)
-class FanInStart:
-    """Each weight and bias uniform within 1 / sqrt(number of inputs of its layer), as is usual for networks."""
-
-
-FleetStart = FanInStart | GaussianStart | PointStart
 
 
 @dataclass(frozen=True)
@@ -210,7 +198,7 @@ class FleetPlan(Declared):
     epochs: Annotated[int, COUNT]
     seed: Annotated[int, Interval(0, 2**128 - 1)]
     clip_norm: Annotated[float | None, POSITIVE] = None
-    start: FleetStart = field(default_factory=FanInStart)
+    start: GaussianStart | PointStart = field(default_factory=PointStart)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -228,8 +216,8 @@ class FleetPlan(Declared):
         return -(-records // self.batch_size(records))
 
 
-def plan_of(spec: Spec, model: Model, seed: int, start: FleetStart | None = None) -> FleetPlan:
-    """The plan that trains what a spec describes, or a refusal; a network's `start` has no words in a spec."""
+def plan_of(spec: Spec, model: Model, seed: int) -> FleetPlan:
+    """The plan that trains what a spec describes, or a refusal."""
     instance_of("model", model, Model)
     chain = chain_of(spec)
     check_regulariser(spec, model)
@@ -259,94 +247,5 @@ def plan_of(spec: Spec, model: Model, seed: int, start: FleetStart | None = None
         epochs=chain.steps // per_epoch,
         seed=seed,
         clip_norm=None if clipping is None else clipping.bound,
-        start=chain.start if start is None else start,
+        start=chain.start,
     )
-
-
-@dataclass(frozen=True)
-class Members:
-    """The models of a fleet, by numbers that fix all they draw; each learns from D (0) or a neighbour (k)."""
-
-    numbers: tuple[int, ...]
-    neighbour: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not self.numbers or len(self.numbers) != len(self.neighbour):
-            given = (len(self.numbers), len(self.neighbour))
-            raise refuse("numbers and neighbour", "to be as long as one another and not empty", given)
-        for each in self.numbers:
-            whole_number("a member's number", each, Interval(0, 2**32 - 1))
-        for each in self.neighbour:
-            whole_number("a member's neighbour", int(each), Interval(0, 2**31 - 1))
-        if len(set(self.numbers)) != len(self.numbers):
-            raise refuse("the members' numbers", "to be distinct, or their noise would be the same", self.numbers)
-
-    @classmethod
-    def of_both(cls, each: int, first: int = 0) -> "Members":
-        """`each` models on D, then as many on its neighbour, numbered from `first`."""
-        count = whole_number("each", each)
-        return cls(tuple(range(first, first + 2 * count)), (False,) * count + (True,) * count)
-
-    @classmethod
-    def of_one(cls, count: int, first: int = 0) -> "Members":
-        return cls(tuple(range(first, first + whole_number("count", count))), (False,) * count)
-
-    def part(self, chosen: slice) -> "Members":
-        return Members(self.numbers[chosen], self.neighbour[chosen])
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-
-@dataclass(frozen=True, eq=False)
-class Replacement:
-    """What a neighbour of D has in place of the record at `row`."""
-
-    row: int
-    features: NDArray[np.float32]
-    target: float
-
-
-@dataclass(frozen=True, eq=False)
-class FleetRecords:
-    """D, as rows and targets, and its neighbours, each with one record replaced; members name them 1, 2 and so on."""
-
-    features: NDArray[np.float32]
-    target: NDArray[np.float32]
-    replacements: tuple[Replacement, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _finite("features", self.features, 2))
-        object.__setattr__(self, "target", _finite("target", self.target, 1))
-        if len(self.features) != len(self.target) or not len(self.target):
-            given = (len(self.features), len(self.target))
-            raise refuse("features and target", "to have one row for each of one or more records", given)
-        for each in self.replacements:
-            whole_number("row", each.row, Interval(0, len(self.target) - 1))
-            if (other := _finite("a replacement", each.features, 1)).shape != self.features.shape[1:]:
-                raise refuse("a replacement", f"to have shape {self.features.shape[1:]}", other.shape)
-
-    def __len__(self) -> int:
-        return len(self.target)
-
-    def stacked(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """All rows and targets with every replacement behind them; without a neighbour, the last record once more."""
-        behind = self.replacements or (Replacement(0, self.features[-1], float(self.target[-1])),)
-        rows = np.stack([each.features for each in behind]).astype(np.float32)
-        targets = np.array([each.target for each in behind], np.float32)
-        return np.vstack([self.features, rows]), np.append(self.target, targets)
-
-
-def _finite(name: str, values: Any, dimensions: int) -> NDArray[np.float32]:
-    array = np.ascontiguousarray(values, dtype=np.float32)
-    if array.ndim != dimensions or not np.isfinite(array).all():
-        raise refuse(name, f"to be finite numbers in {dimensions} dimension(s)", array.shape)
-    return array
-
-
-class Probe(Protocol):
-    """A reading; its arrays travel with it, so it is a JAX tree."""
-
-    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        """The readings of each model, shape (models, readings)."""
-        ...

@@ -1,6 +1,5 @@
 """The result of a hunt: refuted or not, after how many calls, with a counterexample that anyone can run."""
 
-import contextlib
 import inspect
 import resource
 import time
@@ -103,17 +102,14 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and value - value != 0 else value
 
 
-def hunt(
-    mechanism: Callable[..., Any] | HunterTarget | str,
-    claim: Any,
-    options: HunterOptions,
-    running: Workers | None = None,
-) -> HunterReport:
-    """Try to refute a claim, or that of the module's `CLAIMS`; `running` are processes that earlier hunts started."""
+def hunt(mechanism: Callable[..., Any] | str, claim: Any, options: HunterOptions) -> HunterReport:
+    """Try to refute a claim, or that of the module's `CLAIMS`."""
     parsed = None if claim is None else PrivacyClaim.parse(claim)
-    target = target_of(mechanism)
+    target = HunterTarget.parse(mechanism) if isinstance(mechanism, str) else HunterTarget.of(mechanism)
     begin, before = time.monotonic(), _cpu()
-    with workers_of(target, options) if running is None else contextlib.nullcontext(running) as workers:
+    how = {"python": options.python, "call_seconds": options.call_seconds, "folders": options.folders}
+    # Two processes at least, to compare what they begin with.
+    with Workers(target, processes=max(2, options.processes), **how) as workers:
         if parsed is None and workers.declared is None:
             raise InputError("This callable has no claim. Give --claim, or define CLAIMS in its module.")
         parsed = PrivacyClaim.parse(workers.declared) if parsed is None else parsed
@@ -138,24 +134,6 @@ def hunt(
         calls=hunter.calls,
         wall_seconds=time.monotonic() - begin,
         cpu_seconds=_cpu() - before,
-    )
-
-
-def target_of(mechanism: Callable[..., Any] | HunterTarget | str) -> HunterTarget:
-    """What is audited: by its name, or a function at hand."""
-    if isinstance(mechanism, str):
-        return HunterTarget.parse(mechanism)
-    return mechanism if isinstance(mechanism, HunterTarget) else HunterTarget.of(mechanism)
-
-
-def workers_of(target: HunterTarget, options: HunterOptions) -> Workers:
-    """Processes for hunts of a target; two at least, to compare what processes begin with."""
-    return Workers(
-        target,
-        python=options.python,
-        processes=max(2, options.processes),
-        call_seconds=options.call_seconds,
-        folders=options.folders,
     )
 
 

@@ -6,7 +6,7 @@ and the shift fixes epsilon. Everywhere else errors are counted.
 
 import numpy as np
 
-from sordino.auditing.confidence import band_tests, epsilon_of_mu
+from sordino.auditing.confidence import band_tests
 from sordino.auditing.experiment import (
     ChainFit,
     FitInBlocks,
@@ -30,6 +30,7 @@ from sordino.auditing.quadratic import (
     extremal_score,
     on_few_axes,
 )
+from sordino.core import gaussian
 from sordino.core.bound import Relation
 from sordino.core.spec import Spec
 
@@ -97,7 +98,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     return options.bound(
         spec,
         "attack",
-        max(epsilon_of_mu(mu, options.delta), counted),
+        max(gaussian.epsilon_lower(mu, options.delta), counted),
         evidence,
         counts=(("models", 2 * each_side), ("models of the first dataset", each_side)),
         seed_policy=seed_policy(options),

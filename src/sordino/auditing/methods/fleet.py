@@ -22,7 +22,7 @@ from sordino.auditing.experiment import (
     seed_of_run,
 )
 from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
+from sordino.auditing.fleet.plan import plan_of
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.methods.attack import audit_instance_by_attack
@@ -58,15 +58,15 @@ class FleetFit(FitInBlocks):
         return _MODELS_IN_A_BLOCK
 
     def _block(self, data: Dataset, seeds: Seeds) -> Releases:
-        plan, members = plan_of(self.spec, self.model, seed_of_run(seeds)), Members.of_one(len(seeds))
-        return finite(train_fleet(self.model, self._records(data), plan, members).theta)
+        plan = plan_of(self.spec, self.model, seed_of_run(seeds))
+        return finite(train_fleet(self.model, data.features, self._target(data), plan, len(seeds)))
 
-    def _records(self, data: Dataset) -> FleetRecords:
-        """Records as the model reads them. A chain shortens what is too long for its constants; a fleet refuses it."""
+    def _target(self, data: Dataset) -> Releases:
+        """Targets as the model reads them. A chain shortens what is too long for its constants; a fleet refuses it."""
         target = np.asarray(self.model.as_labels(jnp.asarray(data.target, jnp.float32)))
         limits = longest_row(self.spec, chain_of(self.spec), self.model, data.features.shape[1])
         sizes = float(np.linalg.norm(data.features, axis=1).max()), float(np.abs(target).max())
         if any(size > limit * (1 + _ROUNDING) for size, limit in zip(sizes, limits, strict=True)):
             allowed = "to be as short as the spec's constants need ({:g} and {:g})".format(*limits)
             raise refuse("rows and targets of the instance", allowed, "longer ones", "use the attack method")
-        return FleetRecords(data.features.astype(np.float32), target)
+        return target

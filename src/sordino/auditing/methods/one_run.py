@@ -35,7 +35,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.auditing.confidence import epsilon_of_mu
 from sordino.auditing.exact.extremal_chain import ExtremalAxis, Influence
 from sordino.auditing.experiment import About, ChainFit, Releases, chain_of, need_feasible
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
@@ -200,7 +199,7 @@ def bound_from_scores(
         ("scores without a canary", 0 if blanks is None else len(blanks)),
     )
     words = f"{evidence}; difference of mean scores under known Gaussian noise: {known.reason}"
-    return options.bound(claim, "one-run", epsilon_of_mu(mu, options.delta), words, counts=counts)
+    return options.bound(claim, "one-run", gaussian.epsilon_lower(mu, options.delta), words, counts=counts)
 
 
 # Two groups, as large as they can be: their difference is all that is estimated, and the other axes tell the noise.
