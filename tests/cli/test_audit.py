@@ -17,7 +17,7 @@ from tests.cli.console import answer, refusal, shown
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"
 SPEC = str(FOLDER / "full-last-iterate.json")
-KEYS = "relation view delta method examined confidence counts lower_bound bound verdict seed_policy cap"
+KEYS = "relation view delta method examined confidence counts lower_bound seed_policy cap bound verdict"
 
 
 def test_the_json_answer_is_the_contract_and_kept_where_the_report_looks_for_it(capsys, tmp_path):

@@ -133,15 +133,10 @@ def test_other_guarantees_are_charged_as_groups_too(tmp_path):
     assert charged(replace(bound, guarantee=PureDP(0.1)), spec, budget).value >= 0.3
 
 
-def test_a_budget_that_names_no_unit_is_about_records():
-    budget = Budget("clinic", Relation.REPLACE_ONE, 1.0, 1e-5)
-    document = budget.to_dict()
-    assert document["unit"] == "record"
-    assert Budget.from_dict(document) == budget
-    del document["unit"]
-    assert Budget.from_dict(document).unit is Unit.RECORD
-    named = Budget("clinic", Relation.REPLACE_ONE, 1.0, 1e-5, unit=LedgerUnit("patient", 3))
-    assert Budget.from_dict(named.to_dict()) == named
+def test_a_budget_is_read_back_with_its_unit():
+    for unit in (Unit.RECORD, LedgerUnit("patient", 3)):
+        budget = Budget("clinic", Relation.REPLACE_ONE, 1.0, 1e-5, unit=unit)
+        assert Budget.from_dict(budget.to_dict()) == budget
 
 
 @pytest.mark.parametrize("unit", ["person", 7, {"most_records": 3}, {"column": "", "most_records": 3}])

@@ -284,9 +284,7 @@ def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
     numbers, a Beta(k, n + 1 - k) variable. Ranks 1, 2, 3, 5, 8, 11, ..., about a standard deviation apart, get shares
     of the failure probability that fall like (j + 1)^-1.2, and a threshold uses the next such rank above its number of
     errors. Neighbouring ranks fail together, so the shares may add up to more than 1: they are as large as the exact
-    probability that any of them fails allows (a walk through the counts of a Poisson process with n points). The price
-    of the free choice is thus a factor 2 in the failure probability where there are no errors, and one or two standard
-    deviations where there are many. The answer is kept, so that it is computed once, and must not be changed.
+    probability that any of them fails allows (a walk through the counts of a Poisson process with n points).
     """
     trials, failure = whole_number("trials", trials), number("failure", failure, OPEN_UNIT)
     places = [1]

@@ -34,7 +34,7 @@ from sordino.core.spec import (
     ZeroNeighbour,
 )
 from sordino.core.spec.instance import SettingValues
-from sordino.core.validate import POSITIVE, InputError, number, one_of, refuse, whole_number
+from sordino.core.validate import InputError, one_of, refuse
 from sordino.data import Category, Schema, clip_rows, encode, read_schema, read_table
 from sordino.data.example_tables import GENERATORS
 from sordino.data.neighbours import Dataset, EncodedRecord, NeighbourPair, neighbours, worst_records
@@ -170,19 +170,13 @@ def class_scores(model: Model, theta: Array, x: Array) -> Array:
     return -jax.vmap(lambda y: model.loss(theta, x, y))(jnp.asarray(class_targets(model), x.dtype))
 
 
-def deepfool(
-    model: Model,
-    ensemble: ArrayLike,
-    record: EncodedRecord,
-    *,
-    overshoot: float = 0.02,
-    steps: int = 50,
-    movable: ArrayLike = 1.0,
-) -> EncodedRecord:
+_OVERSHOOT, _STEPS = 0.02, 50  # a push is made a little longer than needed, in so many steps at most
+
+
+def deepfool(model: Model, ensemble: ArrayLike, record: EncodedRecord, movable: ArrayLike = 1.0) -> EncodedRecord:
     """A canary near `record`: pushed over the ensemble's boundary, target kept as the class it was pushed out of.
 
-    `ensemble` holds one parameter vector a row. The push is made a little longer than needed by `overshoot`. Where
-    `movable` is 0, a coordinate stays as it is.
+    `ensemble` holds one parameter vector a row. Where `movable` is 0, a coordinate stays as it is.
     """
     dtype = jnp.zeros(()).dtype
     thetas = jnp.atleast_2d(jnp.asarray(ensemble, dtype))
@@ -190,15 +184,12 @@ def deepfool(
     if thetas.shape[1] != model.dim(len(row)):
         raise InputError(f"Expected {model.dim(len(row))} parameters in each model, got {thetas.shape[1]}.")
     targets = class_targets(model)
-    beyond, most = jnp.asarray(number("overshoot", overshoot, POSITIVE), dtype), whole_number("steps", steps)
-    pushed, decided = _pushed(model, thetas, row, beyond, most, jnp.asarray(movable, dtype))
+    pushed, decided = _pushed(model, thetas, row, jnp.asarray(movable, dtype))
     return EncodedRecord(np.asarray(pushed, float), targets[int(decided)])
 
 
-@partial(jax.jit, static_argnums=(0, 4))
-def _pushed(
-    model: Model, thetas: Array, row: Array, overshoot: Array, steps: int, movable: Array
-) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnums=0)
+def _pushed(model: Model, thetas: Array, row: Array, movable: Array) -> tuple[Array, Array]:
     def scores(x: Array) -> Array:
         return jax.vmap(lambda theta: class_scores(model, theta, x))(thetas).mean(axis=0)
 
@@ -206,7 +197,7 @@ def _pushed(
 
     def undecided(state: tuple[Array, Array]) -> Array:
         push, step = state
-        return (step < steps) & (jnp.argmax(scores(row + (1 + overshoot) * push)) == decided)
+        return (step < _STEPS) & (jnp.argmax(scores(row + (1 + _OVERSHOOT) * push)) == decided)
 
     def further(state: tuple[Array, Array]) -> tuple[Array, Array]:
         push, step = state
@@ -222,7 +213,7 @@ def _pushed(
         return push + length * slopes[nearest], step + 1
 
     push, _ = lax.while_loop(undecided, further, (jnp.zeros_like(row), jnp.asarray(0)))
-    return row + (1 + overshoot) * push, decided
+    return row + (1 + _OVERSHOOT) * push, decided
 
 
 # Models of D that a canary has to fool, records that are tried, and how far a push is prolonged until all are fooled.
@@ -246,7 +237,7 @@ def deepfool_pairs(
     found: list[tuple[float, int, NDArray[np.float64]]] = []
     for place in right[:_TRIES] if choice.position is None else set(right) & {choice.position}:
         row = data.features[place]
-        push = deepfool(model, thetas, EncodedRecord(row, float(labels[place])), movable=movable).features - row
+        push = deepfool(model, thetas, EncodedRecord(row, float(labels[place])), movable).features - row
         longer = np.clip(row + _LENGTHS[:, None] * push, -limits, limits)
         if schema.clip_length is not None:
             clip_rows(longer[:, int(schema.intercept) :], schema.clip_length)

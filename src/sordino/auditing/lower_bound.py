@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 from sordino.accounting.evaluate import finite
 from sordino.core.bound import Bound, Relation, View
@@ -20,19 +20,27 @@ from sordino.core.guarantee import check_delta
 from sordino.core.results import Result, ResultTable, figure_axes
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.core.spec.problem import UNIT
-from sordino.core.validate import OPEN_UNIT, PROBABILITY, Interval, instance_of, number, one_of, refuse, whole_number
+from sordino.core.validate import (
+    NON_NEGATIVE,
+    OPEN_UNIT,
+    PROBABILITY,
+    SHARE,
+    Declared,
+    Interval,
+    instance_of,
+    number,
+    one_of,
+    refuse,
+    whole_number,
+)
 
 
 @dataclass(frozen=True)
-class TradeOffPoint:
+class TradeOffPoint(Declared):
     """A test that exists: it says "second" of the first dataset, or the converse, with at most these probabilities."""
 
-    false_positive: float
-    false_negative: float
-
-    def __post_init__(self) -> None:
-        for name in ("false_positive", "false_negative"):
-            object.__setattr__(self, name, number(name, getattr(self, name), PROBABILITY))
+    false_positive: Annotated[float, PROBABILITY]
+    false_negative: Annotated[float, PROBABILITY]
 
     def epsilon(self, delta: float) -> float:
         """max{0, ln((1 - delta - FP) / FN), ln((1 - delta - FN) / FP)}, rounded down; infinite when an error is 0.
@@ -81,7 +89,7 @@ class Examined(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowerBound(Result):
+class LowerBound(Result, Declared):
     """The run loses at least this much privacy: no smaller epsilon is true at this delta, with this confidence.
 
     Attributes:
@@ -100,11 +108,11 @@ class LowerBound(Result):
     """
 
     epsilon: float
-    delta: float
+    delta: Annotated[float, OPEN_UNIT]
     relation: Relation
     view: View
     method: str
-    confidence: float
+    confidence: Annotated[float, SHARE]
     counts: tuple[tuple[str, int], ...]
     cap: float | None
     seed_policy: str
@@ -113,10 +121,9 @@ class LowerBound(Result):
     examined: Examined = Examined.DESCRIPTION
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.epsilon != math.inf:
-            number("epsilon", self.epsilon, Interval(0.0))
-        number("delta", self.delta, OPEN_UNIT)
-        number("confidence", self.confidence, Interval(0.0, 1.0, low_open=True))
+            number("epsilon", self.epsilon, NON_NEGATIVE)
         instance_of("relation", self.relation, Relation)
         instance_of("view", self.view, View)
         instance_of("examined", self.examined, Examined)
@@ -202,24 +209,21 @@ class LowerBound(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions:
+class AuditOptions(Declared):
     """What a person may ask of any audit; a method ignores what it has no use for.
 
     `models` is how many may be trained, all sides together; `fit_sides` fits those of both datasets, as on a cluster.
     """
 
     delta: float
-    confidence: float = 0.95
-    models: int = 1000
-    seed: int | None = None
+    confidence: Annotated[float, OPEN_UNIT] = 0.95
+    models: Annotated[int, Interval(2)] = 1000
+    seed: Annotated[int | None, Interval(0, 2**128 - 1)] = None
     fit_sides: Callable[..., list[Any]] | None = None
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
-        number("confidence", self.confidence, OPEN_UNIT)
-        whole_number("models", self.models, Interval(2), "an audit needs one model from each side at least")
-        if self.seed is not None:
-            whole_number("seed", self.seed, Interval(0, 2**128 - 1))
+        super().__post_init__()
 
     @property
     def origin(self) -> str:

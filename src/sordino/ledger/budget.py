@@ -166,6 +166,4 @@ class Budget(validate.Declared):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Budget":
-        """Read the JSON form; a budget that names no unit was opened before there were any, and is about records."""
-        names = [field.name for field in fields(cls) if field.name in data or field.name != "unit"]
-        return cls(**{name: data[name] for name in names})
+        return cls(**{field.name: data[field.name] for field in fields(cls)})

@@ -16,7 +16,7 @@ from sordino.core.bound import Bound, Relation, View, floating_point_line, with_
 from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, NoisedSums, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
-from sordino.core.validate import InputError, number, one_of, refuse
+from sordino.core.validate import InputError, one_of
 from sordino.data.words import shown_names
 from sordino.estimators.replay import unplanned
 from sordino.explore.selection import CHOSEN
@@ -26,7 +26,7 @@ from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, TASKS, task_of
 from sordino.inference.summary import CHECK, COMPARISON, LOOK
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease, coverage
-from sordino.ledger.release.document import changed_keys
+from sordino.ledger.release.document import changed_keys, has_form
 from sordino.ledger.release.folder import stored_at
 from sordino.ledger.signed_folder import broken_signature, is_signed
 from sordino.mechanisms.statistics.questions import Bounds
@@ -38,34 +38,38 @@ _ROWS = "records of a file"  # how an audit describes the private rows it traine
 _SAME = 1e-9  # two runs of the same theorem on one machine agree to the last bits; on another one, to a little less
 
 
+_ANSWER = {
+    **dict.fromkeys(("relation", "view", "method", "examined", "seed_policy"), str),
+    **{"delta": float, "confidence": float, "counts": {}, "cap": (float, None)},
+    "lower_bound": {"epsilon": (float, None), "evidence": str, "curve": [[float, float]]},
+}
+
+
 def read_audit(path: Path) -> LowerBound:
     """The lower bound that an audit file states; its verdict is not read, because it can be recomputed."""
-    document = parse(read_text(path))
-    check_plain(document)
-    where = str(path)
-    answer = _fields(where, document, ("relation", "view", "delta", "method", "confidence", "lower_bound"))
-    stated = _fields(where, answer["lower_bound"], ("epsilon", "evidence", "curve"))
-    counts = answer.get("counts") or {}
-    if not isinstance(counts, dict) or not isinstance(stated["curve"], list) or len(stated["curve"]) > MOST_POINTS:
-        raise InputError(f"{where} is not the answer of sordino audit --json.")
-    for point in stated["curve"]:
-        if not isinstance(point, list) or len(point) != 2:
-            raise refuse("a point of lower_bound.curve", "to be two numbers", point)
-    stated_examined = one_of("examined", answer.get("examined") or Examined.RUN.value, tuple(Examined))
+    answer = parse(read_text(path))
+    check_plain(answer)
+    if not has_form(answer, _ANSWER):
+        raise InputError(f"{path} is not the answer of sordino audit --json.")
+    stated, counts = answer["lower_bound"], answer["counts"]
+    texts = (answer["method"], answer["seed_policy"], stated["evidence"], *counts)
+    if len(stated["curve"]) > MOST_POINTS or any(len(text) > LONGEST_TEXT for text in texts):
+        raise InputError(f"{path} has longer texts, or a longer curve, than an audit writes.")
+    # The method exact runs nothing, whatever its file says.
+    examined = Examined.DESCRIPTION if answer["method"] == "exact" else answer["examined"]
     return LowerBound(
-        epsilon=math.inf if stated["epsilon"] is None else number("lower_bound.epsilon", stated["epsilon"]),
+        epsilon=math.inf if stated["epsilon"] is None else stated["epsilon"],
         delta=answer["delta"],
         relation=Relation(one_of("relation", answer["relation"], tuple(Relation))),
         view=View(one_of("view", answer["view"], tuple(View))),
-        method=_text("method", answer["method"]),
+        method=answer["method"],
         confidence=answer["confidence"],
-        counts=tuple((_text("the name of a count", name), count) for name, count in counts.items()),
-        cap=None if answer.get("cap") is None else number("cap", answer["cap"]),
-        seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
-        evidence=_text("lower_bound.evidence", stated["evidence"]),
+        counts=tuple(counts.items()),
+        cap=answer["cap"],
+        seed_policy=answer["seed_policy"],
+        evidence=stated["evidence"],
         curve=tuple(TradeOffPoint(*point) for point in stated["curve"]),
-        # Files of older versions do not say it. The method exact runs nothing, whatever its file says.
-        examined=Examined.DESCRIPTION if answer["method"] == "exact" else Examined(stated_examined),
+        examined=Examined(one_of("examined", examined, tuple(Examined))),
     )
 
 
@@ -82,18 +86,6 @@ def reads_rows(lower: LowerBound, spec: Spec) -> bool:
     """Whether private rows were read to get this lower bound; then it must not be published with a release."""
     from_file = spec.instance is not None and isinstance(spec.instance.dataset, FileDataset)
     return from_file or _ROWS in lower.evidence
-
-
-def _fields(where: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(value, dict) or any(name not in value for name in names):
-        raise InputError(f"{where} is not the answer of sordino audit --json.")
-    return value
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
-        raise refuse(name, f"to be a text of at most {LONGEST_TEXT} letters", value)
-    return value
 
 
 _FIT = (EXPECTED_ERROR, "labels")  # the settings that every release of a kind has, or of a kind with a method

@@ -8,6 +8,7 @@ are used at one secret step of every round, or by chance.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import Scheme
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, Declared, InputError, number
 from sordino.models.exact import ExactLaw, hockey_stick
 from sordino.models.exact.line import NORMAL
 
@@ -59,17 +60,14 @@ class LeakFinding:
 
 
 @dataclass(frozen=True)
-class GaussianShift:
+class GaussianShift(Declared):
     """`mu` is a lower bound on the true distance; everything follows from it in closed form.
 
     >>> round(GaussianShift(1.0).epsilon(1e-5), 4)
     4.3772
     """
 
-    mu: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", number("mu", self.mu, NON_NEGATIVE))
+    mu: Annotated[float, NON_NEGATIVE]
 
     def epsilon(self, delta: float) -> float:
         return gaussian.epsilon_lower(self.mu, number("delta", delta, OPEN_UNIT))

@@ -10,26 +10,23 @@ c_i = 1 for heads and 0 for tails (or 1/2 and -1/2), independent standard normal
 and D_i is at most the number of canaries in the group times the largest shift of one of them, because shifts add up.
 Two bounds on mu, the largest shift over sigma, share the failure probability, so that the larger one may be reported:
 
-- *sigma as described*, which takes four fifths: a normal quantile. It tests how far a canary moves the answers, and
-  takes the noise at its word.
-- *sigma unknown*, one fifth: the statistic of Student's t-test is noncentral t, with the noncentrality as the unknown.
-  It believes no description; noise that was left out, or is much too small, makes it large. Scores in which no canary
-  has a part ("blanks") tell the noise as well.
+- *sigma as described*, which takes four fifths: a normal quantile, which takes the noise at its word;
+- *sigma unknown*, one fifth: Student's statistic is noncentral t. It believes no description: noise that was left out,
+  or is much too small, makes it large. Scores in which no canary has a part ("blanks") tell the noise as well.
 
-What this needs, beyond guesses of coins: the score is a fixed linear function of answers to which Gaussian
-noise was added, canaries that are out leave no trace in it, baselines are equal or known (unequal ones give false
-alarms: 30 % instead of 5 % where their spread is 3), shifts of a group's canaries add up, and who takes part in which
-step is fixed. Batches that are hidden are out: there epsilon does not follow from mu.
+What this needs, beyond guesses of coins: the score is a fixed linear function of answers to which Gaussian noise was
+added, canaries that are out leave no trace in it, baselines are equal or known, shifts of a group's canaries add up,
+and who takes part in which step is fixed. With hidden batches epsilon does not follow from mu.
 
-The worst-case quadratic of a chain is such a case. Every gradient is a constant there, so a step is
-theta -> (1 - eta m) theta + (eta / b) sum of pulls + noise. With Gaussian noise, no projection and a fixed order of
-the records, each released coordinate is normal: its mean is linear in the pulls, its variance is known. Groups pull
-along an axis each, so that their scores have independent noise, and axes that are left over show the noise alone.
+The worst-case quadratic of a chain is such a case: every gradient is a constant, so with Gaussian noise, no projection
+and a fixed order of the records each released coordinate is normal, its mean linear in the pulls. Groups pull along an
+axis each, so that their scores have independent noise, and axes that are left over show the noise alone.
 """
 
 import math
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +41,17 @@ from sordino.core import gaussian
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.spec import AverageNoiseKind, NoisyGradient, PointStart, Scheme, Spec
-from sordino.core.validate import OPEN_UNIT, InputError, instance_of, number, refuse, whole_number
+from sordino.core.validate import (
+    ANY_REAL,
+    COUNT,
+    OPEN_UNIT,
+    Declared,
+    InputError,
+    instance_of,
+    number,
+    refuse,
+    whole_number,
+)
 from sordino.data.neighbours import Dataset
 
 
@@ -90,7 +97,7 @@ _CELLS = 1024
 
 
 @dataclass(frozen=True)
-class KnownGaussian:
+class KnownGaussian(Declared):
     """The promise that scores are what this audit needs, and the `reason`, in one sentence.
 
     One coin decides a `group` of canaries. `baseline` is every score without canaries, None where it is only known to
@@ -98,16 +105,14 @@ class KnownGaussian:
     """
 
     reason: str
-    group: int = 1
-    baseline: float | None = None
+    group: Annotated[int, COUNT] = 1
+    baseline: Annotated[float | None, ANY_REAL] = None
     mirrored: bool = False
 
     def __post_init__(self) -> None:
         if not self.reason.strip():
             raise refuse("reason", "to say why the noise of the scores is known and Gaussian", self.reason)
-        whole_number("group", self.group)
-        if self.baseline is not None:
-            number("baseline", self.baseline)
+        super().__post_init__()
 
 
 def mu_lower(

@@ -19,16 +19,12 @@ sum b = 1,
 which is at most delta times the largest of P[W >= max(l, v)] P[W < min(l, v)] m / (l b_l). Binomial laws are
 log-concave, so the largest is at l = v. Equality: x takes one value below v and another from v on.
 
-The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It is larger where guesses are many and
-right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
-a mechanism attains 0.9871), which no audit relies on.
+The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v], which is too small for few right guesses
+(m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and a mechanism attains 0.9871).
 
 From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
-canaries may share a direction: each then shows a little less clearly, but there are more coins to guess. The best
-number depends on how well one canary can be detected, which the certificate bounds, and on the number of directions.
-
-Without an instance canaries pull along the axes of the worst-case quadratic, as hard as the certified constants allow;
-with one, some of its records get a wrong target.
+canaries may share a direction: each then shows a little less clearly, but there are more coins to guess. Without an
+instance canaries pull along the axes of the worst-case quadratic; with one, some of its records get a wrong target.
 """
 
 import math

@@ -287,7 +287,7 @@ def from_document(where: str, document: object, arrays: Arrays) -> tuple[StoredR
         software=_TEXT.read("software", required("software")),
         stated_epsilon=stated_epsilon,
     )
-    if not _has_form(release.settings, _PRINTED.get(release.kind.split("/")[0], {})):
+    if not has_form(release.settings, _PRINTED.get(release.kind.split("/")[0], {})):
         raise InputError(f"The settings in {where} are not those of a {release.kind}. The file was changed.")
     digest = _TEXT.read("arrays_sha256", required("arrays_sha256"))
     unknown = [key for key in document if key not in _KEYS]
@@ -326,15 +326,15 @@ def _bound(where: str, value: object, line: object) -> Bound:
         raise InputError(f"The bound in {where} cannot be read: {str(error)[:100]}.") from None
 
 
-def _has_form(value: Any, form: Any) -> bool:
+def has_form(value: Any, form: Any) -> bool:
     """Whether a JSON value has these types: objects with keys, lists of one or several forms, one of several."""
     if isinstance(form, dict):
-        return isinstance(value, Mapping) and all(key in value and _has_form(value[key], form[key]) for key in form)
+        return isinstance(value, Mapping) and all(key in value and has_form(value[key], form[key]) for key in form)
     if isinstance(form, list):
         forms = form * len(value) if isinstance(value, list) and len(form) == 1 else form
-        return isinstance(value, list) and len(value) == len(forms) and all(map(_has_form, value, forms))
+        return isinstance(value, list) and len(value) == len(forms) and all(map(has_form, value, forms))
     if isinstance(form, tuple):
-        return any(_has_form(value, one) for one in form)
+        return any(has_form(value, one) for one in form)
     if form is None or isinstance(value, bool):
         return value is form
     return isinstance(value, int | float if form is float else form)
