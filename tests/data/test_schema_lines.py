@@ -56,7 +56,7 @@ def test_every_line_and_column_that_is_wrong_is_named_at_once():
         "Expected an option among 'target', 'drop_first', 'values', 'missing' in line 6, got 'colour'",
         "Column 'weight' has no line. Write 'weight: LOW..HIGH' (a number), 'weight: yes/no' or 'weight: A|B|C'.",
         "Column 'patient_id' has no line. Write 'patient_id: unit of 8'.",
-        "No line marks the outcome. For a model, write [target] behind one.",
+        "No line marks the outcome. For a model, add [target] to one line.",
         "The number of records is missing",
     ):
         assert any(part in sentence for sentence in said), part

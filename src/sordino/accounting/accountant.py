@@ -69,7 +69,9 @@ class Run:
         """This run and others on the same data, all of them `times` times; each may depend on what came before."""
         runs = (self, *(instance_of("a run", other, Run) for other in others))
         if len({run.spec.relation for run in runs}) > 1:
-            raise InputError("These runs have different relations. A guarantee under one says nothing about the other.")
+            raise InputError(
+                "These runs have different relations. A guarantee under one relation says nothing about the other."
+            )
         each = [one for run in runs for one in run.spec.runs()]
         parts = tuple(Part(one.algorithm, one.problem, one.average, one.view) for one in each)
         composite = specs.Composite(parts * whole_number("times", times))

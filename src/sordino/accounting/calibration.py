@@ -47,7 +47,7 @@ class Knob:
 
 
 def _refused(knob: str, why: str) -> InputError:
-    return InputError(f"{knob} cannot be calibrated for this run: {why}. Choose another knob.")
+    return InputError(f"{knob} cannot be calibrated for this run: {why}. Choose another quantity.")
 
 
 def _noise(spec: specs.Spec) -> tuple[str, specs.Schedule | float]:

@@ -316,7 +316,7 @@ def at_delta(spec: Spec | str | Path, delta: float | None) -> tuple[Spec, float]
     run = read_spec(spec) if isinstance(spec, str | Path) else instance_of("spec", spec, Spec)
     asked = run.delta if delta is None else delta
     if asked is None:
-        raise InputError("The spec has no delta. Give one far below one over the number of records.")
+        raise InputError("The spec has no delta. Give a delta far below one over the number of records.")
     return (run if run.delta == asked else run.with_values({"delta": asked})), asked
 
 

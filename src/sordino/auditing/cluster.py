@@ -47,7 +47,7 @@ class FitWork:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Finished blocks of an audit in a folder, for their owner only; `fingerprint` tells audits apart."""
+    """Finished blocks of an audit in a folder, for their owner only; `fingerprint` distinguishes audits."""
 
     folder: Path
     fingerprint: str

@@ -174,7 +174,7 @@ def _named_model(name: str) -> dict[str, Any]:
     """What MODULE:NAME holds, looked for in the working folder as well: a model, or a mapping with one."""
     module, _, attribute = name.removeprefix("python:").partition(":")
     if not module or not attribute:
-        raise InputError(f"Expected --model MODULE:NAME, got {printable(name)!r}; name a module and what it holds.")
+        raise InputError(f"Expected --model MODULE:NAME, got {printable(name)!r}; name a module and the model in it.")
     sys.path.append(os.getcwd())
     try:
         named = getattr(importlib.import_module(module), attribute)
@@ -216,7 +216,7 @@ def _fit_elsewhere(
         option = "--keep" if cluster is None else "--cluster"
         raise InputError(f"Expected {option} with --method attack or fleet, got {method!r}, which fits no two models.")
     if keep is not None and seed is None:
-        raise InputError("`--keep` needs `--seed`: a fresh seed would make other models every time.")
+        raise InputError("`--keep` needs `--seed`: a fresh seed would make different models every time.")
     if cluster in (None, "local"):
         beside = library.Streamed(1 if cluster is None else workers, patience=0.0, replaces=True)
         return library.FitOnCluster(beside, keep)

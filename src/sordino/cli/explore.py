@@ -10,7 +10,7 @@ from sordino.core.validate import InputError
 
 _QUESTIONS = (
     "count; histogram: age [bins=20]; mean: age; quantiles: age [levels=0.5,0.9]; table: ward, smoker; missing: age; "
-    "correlation: age, days; categories: ward [above=50]; bounds: days. Repeat it for each."
+    "correlation: age, days; categories: ward [above=50]; bounds: days. May be repeated."
 )
 _PrivateFile = Annotated[Path, Argument(metavar="DATA", help="CSV or Parquet file with private rows.")]
 
@@ -100,8 +100,12 @@ def choose(
     delta: shared.Delta,
     relation: shared.RelationWord,
     out: shared.OutFolder,
-    candidate: Annotated[list[str] | None, Option(metavar="FORMULA", help="Such as 'ill ~ age'; repeat it.")] = None,
-    effect_scale: Annotated[list[float] | None, Option(help="Try each with this effect size; repeat it.")] = None,
+    candidate: Annotated[
+        list[str] | None, Option(metavar="FORMULA", help="Such as 'ill ~ age'; may be repeated.")
+    ] = None,
+    effect_scale: Annotated[
+        list[float] | None, Option(help="Try each candidate with this effect size; may be repeated.")
+    ] = None,
     trials: Annotated[float | None, Option(help="Expected number of trials. Default: eight per candidate.")] = None,
     ledger: shared.LedgerFile = None,
     seed: shared.Seed = None,

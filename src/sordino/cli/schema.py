@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 def new(
     data: Annotated[Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file; its header and types are read.")],
     target: Annotated[str | None, Option(help="Name of the target column.")] = None,
-    category: Annotated[list[str] | None, Option(metavar="NAME", help="A column of words; repeat it for each.")] = None,
-    boolean: Annotated[list[str] | None, Option(metavar="NAME", help="A column of yes and no; repeat it.")] = None,
+    category: Annotated[list[str] | None, Option(metavar="NAME", help="A column of words; may be repeated.")] = None,
+    boolean: Annotated[
+        list[str] | None, Option(metavar="NAME", help="A column of yes and no; may be repeated.")
+    ] = None,
     unit: Annotated[str | None, Option(metavar="NAME", help="The column that identifies the privacy unit.")] = None,
     declare: Annotated[Path | None, Option(help="A text file with lines such as 'age: 0..110'.")] = None,
-    column: Annotated[list[str] | None, Option(metavar="LINE", help="One line, or 'records = 600'; repeat it.")] = None,
+    column: Annotated[
+        list[str] | None, Option(metavar="LINE", help="One line, or 'records = 600'; may be repeated.")
+    ] = None,
     bounds: Annotated[Path | None, Option(help="Release of `sordino look`: take its charged bounds.")] = None,
     ask: Annotated[bool, Option("--ask", help="Ask for each column at the terminal.")] = False,
     delimiter: Annotated[str | None, Option(help="CSV only: the delimiter. Default: read from the header.")] = None,

@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 def show(
     release: shared.ReleaseFolder,
     level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
-    contrast: Annotated[list[str] | None, Option(help="A sum of coefficients, age=1,dose=-1; repeat it.")] = None,
-    wald: Annotated[list[str] | None, Option(help="Names age,dose: the test that all are 0; repeat it.")] = None,
-    margins: Annotated[list[str] | None, Option(help="Mean outcomes at a column's values; repeat it, or all.")] = None,
+    contrast: Annotated[list[str] | None, Option(help="A sum of coefficients, age=1,dose=-1; may be repeated.")] = None,
+    wald: Annotated[list[str] | None, Option(help="Names age,dose: the test that all are 0; may be repeated.")] = None,
+    margins: Annotated[
+        list[str] | None, Option(help="Mean outcomes at a column's values, or all; may be repeated.")
+    ] = None,
     effects: Annotated[bool, Option("--effects", help="Effects as differences of mean outcomes.")] = False,
-    at: Annotated[list[str] | None, Option(help="With --margins or --effects: hold ward=surgery; repeat it.")] = None,
+    at: Annotated[
+        list[str] | None, Option(help="With --margins or --effects: fix ward=surgery; may be repeated.")
+    ] = None,
     over: Annotated[Path | None, Option(help="With --margins or --effects: average over this public table.")] = None,
     draws: Annotated[
         int | None, Option(help="Print this many draws of the coefficients instead, as CSV or JSON.")

@@ -83,7 +83,7 @@ def first_line(path: Path) -> str:
     except UnicodeDecodeError:
         raise InputError("The file of --passphrase-file is not UTF-8 text.") from None
     if not line:
-        raise InputError("The first line of --passphrase-file is empty. It must be the passphrase.")
+        raise InputError("The first line of --passphrase-file is empty. It must contain the passphrase.")
     return line
 
 

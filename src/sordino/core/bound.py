@@ -28,7 +28,7 @@ class Relation(StrEnum):
 
 
 class View(StrEnum):
-    """What leaves the run.
+    """What an attacker sees of the run.
 
     >>> from sordino import View
     >>> View("last-iterate") is View.LAST_ITERATE

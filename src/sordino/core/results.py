@@ -97,7 +97,7 @@ class Result(ABC):
         return "\n\n".join([*pieces, *(textwrap.fill(printable(words), WIDTH) for words in own.remarks)])
 
     def to(self, form: str) -> str:
-        """In one of the forms text, csv, latex and html."""
+        """The table in one of the forms text, csv, latex and html."""
         one_of("format", form, FORMATS[:-1])
         return self.text() if form == "text" else getattr(self, f"to_{form}")()
 

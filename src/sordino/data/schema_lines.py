@@ -99,7 +99,7 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
         others = "" if sounds_like_an_identifier(name) else f" (a number), '{name}: yes/no' or '{name}: A|B|C'"
         checks.refused(InputError(f"Column {name!r} has no line. Write {suggested_line(name)!r}{others}."))
     if lacking and target is None and not any(column.get("target") for column in columns.values()):
-        checks.refused(InputError("No line marks the outcome. For a model, write [target] behind one."))
+        checks.refused(InputError("No line marks the outcome. For a model, add [target] to one line."))
     if target is not None and target in columns:
         columns[target]["target"] = True
     if "records" not in settings:
@@ -171,7 +171,7 @@ def _domain(where: str, name: str, text: str) -> Keys:
         if points != domain and re.fullmatch(_RANGE, points):
             raise InputError(
                 f"Expected a decimal point in the bounds of {name!r} in {where}, got {domain[:60]!r}; write "
-                f"'{name}: {points}', whatever mark the file has."
+                f"'{name}: {points}', whatever decimal mark the file has."
             )
         raise InputError(
             f"Expected what column {name!r} may hold in {where}, got {domain[:60]!r}; write a range '0..110', words "

@@ -105,7 +105,7 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
     if large is not None and not column.tells_keys_apart:
         # One missing cell makes a frame's integers floats, and then none of them is a declared word.
         raise InputError(
-            f"Expected column {name!r} to hold text or integers, which tell {large!r} from its neighbours, got "
+            f"Expected column {name!r} to hold text or integers, which distinguish {large!r} from its neighbours, got "
             f"{column.holds}; convert it first."
         )
     codes = {word: position for position, word in enumerate(words)} | dict.fromkeys(tokens, MISSING)

@@ -296,7 +296,7 @@ class Totals:
         reference = next(iter(self._marks.values()), answer)
         if answer.arithmetic != reference.arithmetic:
             raise InputError(
-                f"The machine of {part.name} computes other last bits than the others. Use machines of one kind "
+                f"The machine of {part.name} computes different last bits from the others. Use machines of one kind "
                 "with the same versions of NumPy and SciPy."
             )
         known = self._marks.setdefault(answer.part, answer)

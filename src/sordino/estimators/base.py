@@ -35,9 +35,9 @@ class PrivateEstimator(BaseEstimator):
         relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
         schema: a `Schema` or the path of one, for tables; `ArrayBounds` for arrays. Bounds are declared, never read
             off the data.
-        method: how to fit; "auto" takes the method whose intervals hold where the declared numbers let it inform about
-            coefficients, otherwise that of least expected error. Where they say that nothing could be learned it
-            refuses, before anything is spent; "auto-or-constant" then learns the best constant, with a warning.
+        method: how to fit. "auto" takes the method with intervals if the declared numbers promise precise coefficients,
+            otherwise the one with the smallest expected error. If nothing could be learned, it refuses before anything
+            is spent; "auto-or-constant" then learns the best constant, with a warning.
         draws: how many draws of the posterior predictions average over.
         ledger: a `Ledger` or its path; debited before the rows' values are used, or refused.
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked

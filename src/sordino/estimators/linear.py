@@ -111,7 +111,7 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
     Methods: "bounded-influence" (noised sums of rows weighed by x alone, residuals cut, one posterior of everything
     released), "ridge" (noised gradients of scaled rows, effects drawn to 0: for small budgets and many columns,
     intervals withheld), "dp-sep" and "dp-vi" (expectation propagation and variational inference of Vinaroz & Park,
-    without intervals) and "constant". `interval_coverage` says how often intervals hold. Parameters are those of
+    without intervals) and "constant". `interval_coverage` has the measured coverage. Parameters are those of
     `PrivateEstimator`, and `effect_scale`: the prior standard deviation of effects, in units of the target, of half a
     declared range or of having a property; absent, a twentieth of the target's declared range.
 
@@ -138,8 +138,8 @@ class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
 
     Methods: "bounded-influence" (noised sums of rows weighed by x alone, one posterior of everything released),
     "ridge" (noised gradients of scaled rows, effects drawn to 0: for small budgets and many columns, intervals
-    withheld), "dp-sep" (two classes) and "dp-vi", without intervals, and "constant". `interval_coverage` says how
-    often intervals hold. Parameters are those of `PrivateEstimator`, and `effect_scale`: the prior standard deviation
+    withheld), "dp-sep" (two classes) and "dp-vi", without intervals, and "constant". `interval_coverage` has the
+    measured coverage. Parameters are those of `PrivateEstimator`, and `effect_scale`: the prior standard deviation
     of log odds ratios, of half a declared range or of having a property; 1 if absent.
 
     Examples:

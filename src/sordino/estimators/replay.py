@@ -198,8 +198,8 @@ def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) 
     chosen = CUSTOM_METHODS[release.settings["method"]]
     if not chosen.packs:
         raise InputError(
-            f"Expected a method whose noised sums a replay records, got {chosen.name!r}, which keeps no table; its own "
-            "audit are canaries in the run: sordino.fit(..., options={'canaries': 1000})."
+            f"The method {chosen.name!r} cannot be replayed. Audit it by canaries in the run: "
+            "sordino.fit(..., options={'canaries': 1000})."
         )
     unsaid = [name for name in asked.get("unsaid", ()) if name not in options]
     if unsaid:

@@ -133,10 +133,10 @@ class PrivateBayesianNetworkRegressor(PrivateRegressor, _Network):
 
     "natural", which "auto" takes, has one hidden layer beside a linear part and follows noised natural gradients of
     whitened rows; "dp-vi" has as many layers as `hidden` has widths, "dp-sep" has one layer and no intervals. Without
-    `hidden` the budget says how many units "natural" has. `prior_precision` is that of every weight; the other
-    parameters are those of `PrivateEstimator`.
-    Intervals hold the posterior, the privacy noise, and a spread of residuals that is released: on drawn tables, 90 %
-    intervals held 88 to 93 % of new targets with "natural" and 92 to 99 % with "dp-vi".
+    `hidden`, the number of hidden units of "natural" follows from the budget. `prior_precision` is that of every
+    weight; the other parameters are those of `PrivateEstimator`.
+    Intervals include the posterior, the privacy noise and a released spread of residuals. On simulated tables, 90 %
+    intervals contained 88 to 93 % of new targets with "natural" and 92 to 99 % with "dp-vi".
 
     Examples:
         >>> import numpy as np
@@ -158,11 +158,11 @@ class PrivateBayesianNetworkRegressor(PrivateRegressor, _Network):
 class PrivateBayesianNetworkClassifier(PrivateClassifier, _Network):
     """A private Bayesian network for classes; methods "natural", "dp-vi" and "constant".
 
-    Parameters are those of `PrivateBayesianNetworkRegressor`. On drawn tables of two classes whose log odds are
-    linear, 90 % intervals held the true probabilities in 88 to 94 % of cases with "natural"; where the truth
-    bends more than the network's few units can, they hold less often. They are withheld where the rarest class has so
-    few records that noise hides them, or fewer than five for each parameter of a score, and with "dp-vi", where
-    they held 27 to 53 %: clipping bends the scores of a network, and of that only the steepness is corrected.
+    Parameters are those of `PrivateBayesianNetworkRegressor`. On simulated tables of two classes whose log odds are
+    linear, 90 % intervals contained the true probabilities in 88 to 94 % of cases with "natural". Coverage is lower if
+    the truth is more curved than the network's few units can represent. Intervals are withheld if noise hides the
+    records of the rarest class, or if it has fewer than five for each parameter of a score. With "dp-vi" they are
+    withheld because they covered 27 to 53 %: clipping distorts the scores, and only their steepness is corrected.
 
     Examples:
         >>> import numpy as np
@@ -185,8 +185,8 @@ class PrivateGaussianMixture(PrivateEstimator):
     """Private mixture of `components` Gaussians of a public `spread`, in units of the scaled columns.
 
     Methods: "em", and "dp-sep" and "dp-vi" without intervals. After `fit`: `means_` in encoded units, `weights_`,
-    `posterior_` of the means; that of "em" has the privacy noise in it, and on drawn tables its 95 % intervals held the
-    true means in 87 to 95 % of cases. The other parameters are those of `PrivateEstimator`.
+    `posterior_` of the means. That of "em" includes the privacy noise, and on simulated tables its 95 % intervals
+    contained the true means in 87 to 95 % of cases. The other parameters are those of `PrivateEstimator`.
 
     Examples:
         >>> import numpy as np

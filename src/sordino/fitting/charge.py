@@ -85,7 +85,9 @@ class RunContents(Generic[Result]):
             raise InputError("No theorem gives a finite epsilon for this run.")
         # Everything here was noised, so this says nothing of a row; a folder with such numbers could not be read.
         if not all(np.isfinite(values).all() for values in self.arrays.values()):
-            raise InputError("The run diverged: its answers are not finite. Use a smaller step size. A debit stays.")
+            raise InputError(
+                "The run diverged: its answers are not finite. Use a smaller step size. The debit remains."
+            )
         return StoredRelease(
             kind=self.kind,
             spec=explanation.spec,

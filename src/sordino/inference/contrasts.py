@@ -185,7 +185,7 @@ def contrast(coefficients: Coefficients, weights: Mapping[str, float] | str, lev
 
 
 def _above_zero(known: Coefficients, drawn: Array) -> Array:
-    """Of each column, the share of draws above 0."""
+    """The share of draws above 0, for each column."""
     return known.weights @ (np.sign(drawn) + 1.0) / 2.0
 
 

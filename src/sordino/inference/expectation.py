@@ -114,7 +114,7 @@ class Expectation(Result):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the coefficients that say what columns do; the intercept is not planned for."""
+        """Names of the columns' coefficients; the intercept is not planned for."""
         words = self.outputs if self.plan.outputs > 1 else ("",)
         columns = self.plan.declaration.names
         return tuple(f"{column} [{word}]" if word else column for column in columns for word in words)

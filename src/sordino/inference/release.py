@@ -331,7 +331,7 @@ def reopen(
     """
     stored = release if isinstance(release, StoredRelease) else folder.read_release(release)
     if not stored.kind.startswith(CUSTOM) or "layout" not in stored.settings:
-        raise InputError(f"This is no release of a custom model; its kind is {stored.kind!r}.")
+        raise InputError(f"This is not a release of a custom model; its kind is {stored.kind!r}.")
     settings = stored.settings
     leaves = tuple(Leaf(str(name), tuple(shape), bool(whole)) for name, shape, whole in settings["layout"])
     options = {"params": params, "constants": constants, "unit": settings.get("unit"), "loss": loss}

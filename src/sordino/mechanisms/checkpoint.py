@@ -220,7 +220,7 @@ class Checkpoint:
 
 
 class Snapshot(NamedTuple):
-    """A run after the given number of steps: arrays from which it goes on, and what its randomness holds."""
+    """A run after the given number of steps: arrays from which it resumes, and the state of its randomness."""
 
     step: int
     arrays: Mapping[str, NDArray[Any]]

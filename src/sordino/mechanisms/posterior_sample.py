@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class PosteriorDraws:
-    """What leaves the run: one vector for each draw, or None where no proposal was accepted."""
+    """The released draws: one vector each, or None where no proposal was accepted."""
 
     spec: specs.Spec
     values: tuple[Array | None, ...]

@@ -212,7 +212,7 @@ def _rows(run: ProposeTestSample, x: ArrayLike, y: ArrayLike) -> tuple[Array, Ar
 
 
 class ProposedSample(NamedTuple):
-    """What leaves the run: the drawn slope, or None when the tests found too few clean records."""
+    """The released slope, or None if the tests found too few clean records."""
 
     spec: Spec
     slope: float | None

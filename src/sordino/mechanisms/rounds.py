@@ -56,7 +56,7 @@ from sordino.noise.whole_rows import checked_rows
 
 @dataclass(frozen=True, eq=False)
 class SumsRelease(ABC):
-    """What leaves a run: `spec` is the very object that ran, and that is certified. Arrays are copies, not writable."""
+    """The release of a run: `spec` is the very object that ran and was certified. Arrays are copies, not writable."""
 
     query: ClassVar[str]
     """The words of the query that ran."""
@@ -288,7 +288,7 @@ class Query(ABC):
 
     @abstractmethod
     def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[np.floating] | None) -> SumsRelease:
-        """What leaves, from the last state."""
+        """The release, from the last state."""
 
 
 def rows_total(

@@ -75,7 +75,7 @@ class CheckedSum(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """Of the Gaussian mechanism that the noised sum is."""
+        """The parameter mu of the Gaussian mechanism."""
         return self.times / self.multiplier
 
     @property
@@ -234,7 +234,7 @@ class Statistic(ABC):
 
     @property
     def exponent(self) -> int:
-        """Of the unit of the sums; public, and the same for all rows."""
+        """The exponent of the unit of the sums; public, and the same for all rows."""
         return -FINE
 
     def sensitivity(self, relation: Relation) -> float:

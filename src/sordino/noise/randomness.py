@@ -191,7 +191,7 @@ class Randomness(ABC):
         raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
 
     def resumed(self, held: Mapping[str, Any]) -> "Randomness":
-        """A source that goes on as the one that gave `held`; refused if this one is of another kind or seed."""
+        """A source that continues the one that gave `held`; refused if this one has a different kind or seed."""
         raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
 
 

@@ -315,8 +315,8 @@ def is_secure(key: Array) -> bool:
     """Whether a key, traced or not, is of the kind that `secure_key` makes; refused if it is no typed key."""
     if not hasattr(key, "dtype") or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         raise InputError(
-            "This is no key of sordino.secure_key() or jax.random.key(seed). Old keys of jax.random.PRNGKey "
-            "go through jax.random.wrap_key_data."
+            "This key is not from sordino.secure_key() or jax.random.key(seed). Convert an old key of "
+            "jax.random.PRNGKey with jax.random.wrap_key_data."
         )
     return str(key.dtype) == f"key<{_TAG}>"
 

@@ -189,7 +189,7 @@ class DossierChecks(NamedTuple):
     release_signer: str  # the fingerprint of the key that signed the release folder, if one did
 
     def as_json(self, subject: Subject) -> dict[str, Any]:
-        """For a machine; the lower bound stands in audit.json."""
+        """The checks as JSON; the lower bound is in audit.json."""
         found = self.replayed
         return {
             "certificate": {
@@ -215,7 +215,7 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
     if lower is not None and verdict(subject.bound, lower).kind is VerdictKind.VIOLATED:
         raise InputError(
             f"An audit contradicts the certificate: the lower bound {show_down(lower.epsilon)} is above the "
-            f"certified {show_up(subject.epsilon)}. Hand nothing over."
+            f"certified {show_up(subject.epsilon)}. Do not hand it over."
         )
     begin("replaying the implementation")
     release, replayed = subject.release, None
@@ -226,7 +226,9 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
         except InputError as error:
             reason = str(error)
     if replayed is not None and replayed.verdict.kind is VerdictKind.VIOLATED:
-        raise InputError(f"A replay contradicts the certificate: {replayed.verdict.evidence[:300]} Hand nothing over.")
+        raise InputError(
+            f"A replay contradicts the certificate: {replayed.verdict.evidence[:300]} Do not hand it over."
+        )
     begin("checking ledger and signature")
     signer, entry = verify_folder(folder).signer if is_signed(folder) else "", ""
     if ledger is not None and subject.entry is not None:

@@ -38,7 +38,7 @@ REFUSED = {
     "returns_generator": "an object of type generator",
     "NOT_CALLABLE": "NOT_CALLABLE is no callable",
     "missing": "AttributeError",
-    "ends": "got the same end of every call: raised SystemExit: 3",
+    "ends": "every call failed in the same way: raised SystemExit: 3",
 }
 
 

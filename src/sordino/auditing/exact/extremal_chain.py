@@ -152,7 +152,7 @@ class Influence:
 
     @classmethod
     def of(cls, spec: Spec, axis: ExtremalAxis, power: float = 2.0) -> "Influence":
-        """On what a spec's view shows; refused for an average with Laplace noise."""
+        """The influence on what a spec's view shows; refused for an average with Laplace noise."""
         kept, average = axis.chain.kept_iterates(spec.view), spec.average
         if spec.view is not View.AVERAGE:
             return cls.of_iterates(axis, kept, power)

@@ -300,7 +300,9 @@ def secret_steps(move: float, total: int, steps: int, chains: int) -> ComposedLo
     if total == 1:
         return GaussianShift(move * math.sqrt(whole * chains) * (1 - 8 * UNIT_ROUNDOFF))
     if not within_reach(move):
-        raise InputError(f"Expected a step that a use moves by few noises for an exact audit, got {move:.3g}.")
+        raise InputError(
+            f"Expected a step whose shift is small compared with its noise for an exact audit, got {move:.3g}."
+        )
     rounds = [(AllocationPair(total, total, move), whole)] if whole else []
     rounds += [(AllocationPair(total, rest, move), 1)] if rest else []
     return ComposedLoss(LossDistribution(tuple((pair, count * chains) for pair, count in rounds)))
@@ -323,6 +325,6 @@ def renewals(steps: int, apart: int, chance: float) -> ShiftDistribution:
 
 
 def refuse_repeated_draws(relation: Relation, scheme: Scheme) -> None:
-    """A record more changes every draw with replacement: what leaves then is not known."""
+    """One more record changes every draw with replacement, so the law of the release is not known."""
     if relation is Relation.ADD_REMOVE and scheme is Scheme.WITH_REPLACEMENT:
         raise InputError("Draws with replacement need the relation replace-one, not add-remove.")

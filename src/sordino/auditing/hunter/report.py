@@ -119,7 +119,7 @@ def hunt(mechanism: Callable[..., Any] | str, claim: Any, options: HunterOptions
         refuse_dependent(workers, target.words)
     if hunter.only_failure:
         raise InputError(
-            f"Expected {target.words} to return on some table of the domain, got the same end of every call: "
+            f"Expected {target.words} to return on some table of the domain, but every call failed in the same way: "
             f"{hunter.only_failure}."
         )
     return HunterReport(

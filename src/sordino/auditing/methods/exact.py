@@ -165,8 +165,8 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
-            f"Expected independent batches for an exact audit of rounds, got {run.sampling.scheme.value} ones; where "
-            "passes or rounds use a record is hidden."
+            f"Expected independent batches for an exact audit of rounds, got {run.sampling.scheme.value} ones; the "
+            "steps that use a record are hidden."
         )
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)

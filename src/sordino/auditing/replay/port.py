@@ -77,12 +77,12 @@ class Recorder(NoisePort):
         return self._recorded(run, recording.seed, recording.calls)
 
     def rebatched(self, recording: Recording, run: Run) -> list[str]:
-        """What leaves otherwise when the same rows are answered alike in other batches: nothing may."""
+        """What other batches change in the release of the same rows and answers: nothing may."""
         left = self._recorded(run, recording.seed, recording.calls, _NOISE | {Purpose.BATCHES}).left
         return [*self._faults, *(f"{name} differs in what leaves" for name in unlike(recording.left, left))]
 
     def unlike_production(self, recording: Recording, run: Run) -> list[str]:
-        """The names of what leaves otherwise when the same numbers are drawn and added as in any other run."""
+        """What changes in the release when the same numbers are drawn and added as in production."""
         return unlike(recording.left, _played(ADDED, recording.seed, 1, _NOISE, run))
 
     def _recorded(
@@ -143,7 +143,7 @@ class Recorder(NoisePort):
 
 
 def _played(port: NoisePort, seed: int, other: int, anew: frozenset[Purpose], run: Run) -> Mapping[str, Any]:
-    """What leaves a run whose sources draw for some purposes otherwise than for the rest."""
+    """The release of a run whose sources draw differently for some purposes."""
     places = count()
     return run(lambda: _Played(port, seed, next(places), other, anew))
 
@@ -177,7 +177,7 @@ class _Played(Randomness):
 
 
 def difference(first: NoisedCall, second: NoisedCall) -> str | None:
-    """What tells two calls apart that have to be alike; statistics may differ, and only they."""
+    """The differences between two calls that must be alike; only statistics may differ."""
     if first.law is not second.law:
         return f"{second.law} noise where it was {first.law}"
     if first.statistic.shape != second.statistic.shape:

@@ -112,7 +112,7 @@ class DrawnTables:
         return ReplayTrial(f"{kind}, large noise" if stretch > 1.0 else kind, tables, replaced, varied, stretch)
 
     def _filled(self, kind: str, name: str, count: int, place: int) -> Any:
-        """Cells of a column around the differing record, which will stand at `place`."""
+        """Cells of a column for the other records; the differing record goes to `place`."""
         column = self._columns[name]
         if kind == "corners" or (kind == "one target" and name == self._target):
             return np.repeat(np.array([_cell(column, 1.0 if name != self._target else 0.0)]), count)

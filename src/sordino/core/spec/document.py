@@ -52,7 +52,7 @@ def read_bytes(path: str | Path, largest: int, *, owner_only: bool = False) -> b
     except MemoryError:
         raise InputError(f"{name} does not fit into the memory of this machine.") from None
     except ValueError:
-        raise InputError(f"{name} contains a null character, so it is no file name.") from None
+        raise InputError(f"{name} contains a null character, so it is not a file name.") from None
     if content is None:
         raise InputError(f"{name} is a pipe or a device. Save its content to a file first.")
     if owner_only and os.name == "posix" and status.st_mode & 0o077:

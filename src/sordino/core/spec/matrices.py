@@ -164,7 +164,7 @@ class DenseStrategy(Strategy):
         return np.diag(self.gram(steps))
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Nothing above the diagonal: noise that knows later steps cannot be drawn in order."""
+        """Entries above the diagonal: noise that depends on later steps cannot be drawn in order."""
         yield from _sizes("rows", (entry for row in self.rows for entry in row))
         for place, row in enumerate(self.rows):
             later = [(column, entry) for column, entry in enumerate(row) if column > place and entry != 0.0]

@@ -99,7 +99,7 @@ class CsvFile:
         return self._headers()[0].names
 
     def delimiter(self) -> str:
-        """The declared delimiter, or the one that the header tells."""
+        """The declared delimiter, or the one found in the header."""
         return self._headers()[0].delimiter
 
     def parts(self) -> "list[CsvPart]":

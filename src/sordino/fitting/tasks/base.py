@@ -214,7 +214,7 @@ class Task(ABC):
     # What a release answers; `fit` is one that is read back, `thetas` are draws of its parameters.
 
     def columns_to_read(self, fit: "Predictor", names: Sequence[str]) -> tuple[str, ...]:
-        """Of a table with these names the columns that encoded rows are made of."""
+        """The columns of a table with these names that encoded rows are made of."""
         return tuple(dict.fromkeys(name for feature in fit.schema.features for name in feature.reads))
 
     def encode(self, fit: "Predictor", X: object) -> Array:

@@ -29,7 +29,7 @@ TOO_MANY = (
 )
 
 # Network classifiers fitted by variational gradients: clipping bends the scores, and the spread does not know it.
-VARIATIONAL_CLASSES = "90 % intervals held the true probabilities of drawn tables in 27 to 53 % of cases"
+VARIATIONAL_CLASSES = "90 % intervals contained the true probabilities of simulated tables in 27 to 53 % of cases"
 # How many records the rarest class has, by noised counts, over the noise that a count for the whole budget would have,
 # and over the parameters behind one score; below these, noise or chance may be mistaken for the class
 # (bench/rare_classes.py). Of two classes 90 % intervals held 85 to 87 % between 20 and 60 and 88 to 93 % from 60 on;
@@ -48,7 +48,7 @@ CHAINS = (
 )
 
 # Custom models fitted by variational gradients: a guide fits a law of its own shape, and clipping moves it.
-VARIATIONAL_CUSTOM = "90 % intervals held the true parameters of a negative binomial model in 0 of 12 cases"
+VARIATIONAL_CUSTOM = "90 % intervals contained the true parameters of a negative binomial model in 0 of 12 cases"
 
 # Bounded influence, by level: the smallest and largest coverage where all effects were 4.5 to 6
 # prior standard deviations large; effects are far from this root of their mean square on. One far effect among others
@@ -70,7 +70,7 @@ ONLY_A_CONSTANT = (
 
 @dataclass(frozen=True)
 class Coverage:
-    """The smallest and largest share of intervals of a level that held, over cells of drawn tables."""
+    """The lowest and highest coverage of intervals of a level, over cells of simulated tables."""
 
     task: str  # classes beyond two make it another task, "... of several classes"
     method: str

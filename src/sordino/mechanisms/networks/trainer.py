@@ -62,7 +62,7 @@ class TrainingSteps:
         return TrainingState(run.first, memory, run.first, jnp.zeros(past))
 
     def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
-        """The next state, and what is handed out of the noised sum."""
+        """The next state, and what is watched of the noised sum."""
         noised, past = self.noised(self._total(state.params, indices), k, state.noise)
         return self.move(state, jnp.asarray(k, jnp.int32), noised, past)
 
@@ -121,7 +121,7 @@ def _sums_of(run: TrainingRun, randomness: Randomness) -> tuple[WholeSums, bool]
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What leaves a training run: post-processing of its noised sums, every one of which its spec certifies.
+    """The release of a training run: post-processing of its noised sums, every one of which its spec certifies.
 
     Attributes:
         spec: the very object that ran.

@@ -135,14 +135,14 @@ _RIDGE = 1e-10  # in units of the diagonal: far above rounding, far below what a
 
 
 def power(matrix: Array, exponent: float) -> Array:
-    """Of a positive definite matrix."""
+    """A power of a positive definite matrix."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     # Far below anything that is known, and far above rounding.
     return (vectors * np.maximum(values, 1e-12 * max(values[-1], 1e-280)) ** exponent) @ vectors.T
 
 
 def inverse_of(matrix: Array) -> Array:
-    """Of a positive definite matrix, however different its scales are; one that noise made singular has an answer."""
+    """The inverse of a positive definite matrix of any scales; one that noise made singular has an answer."""
     scale = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
     both = scale[:, None] * scale
     return np.asarray(np.linalg.inv(matrix / both + _RIDGE * np.eye(len(matrix))) / both, np.float64)

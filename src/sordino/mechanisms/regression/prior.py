@@ -103,7 +103,7 @@ class ModelRows:
         return np.clip(self.z @ t.reshape(self.z.shape[1], -1), -_LARGEST, _LARGEST)
 
     def _means(self, scores: Array) -> Array:
-        """Of targets with these scores, (rows, outputs)."""
+        """Mean targets at these scores, (rows, outputs)."""
         if self.curve == "classes":
             basis = helmert(scores.shape[1] + 1)
             return np.column_stack(class_shares(scores, basis)) @ basis

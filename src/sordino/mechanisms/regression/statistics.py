@@ -260,7 +260,7 @@ class AtPoint(Statistic):
         return self.round.point.size
 
     def residuals(self, rows: UnitRows) -> Array:
-        """Of all rows, in their scales or standard deviations."""
+        """Residuals of all rows, in their scales or standard deviations."""
         return self.round.kind.residual(*self.round.scored(rows), self.round.at)
 
 

@@ -25,7 +25,7 @@ _BINS = Interval(1, 10_000)
 
 @dataclass(frozen=True, eq=False)
 class ParsedQuestion:
-    """A question as it was put, with the options that stand in brackets behind."""
+    """A question as it was asked, with its options in brackets."""
 
     question: Question
     word: str

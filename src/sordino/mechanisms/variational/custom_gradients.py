@@ -85,10 +85,10 @@ class UnitQuery(Query):
     keeps_units: ClassVar[bool] = True
 
     def first(self, run: Run) -> Any:
-        raise SordinoError("Rounds of a custom model begin from a state that is given.")
+        raise SordinoError("Rounds of a custom model need a starting state. Give one.")
 
     def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[np.floating] | None) -> Any:
-        raise SordinoError("Rounds of a custom model are released by the fit that asks them.")
+        raise SordinoError("Only the fit of a custom model can release its rounds. Use sordino.fit.")
 
 
 @dataclass(frozen=True)

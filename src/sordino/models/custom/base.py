@@ -77,7 +77,7 @@ class RecordLayout:
         return jnp.concatenate([table.ravel(), row[self.rows * self.width :]])
 
     def arrays(self, table: Array) -> dict[str, Array]:
-        """The arrays of records that stand in the rows of a table."""
+        """The arrays of records that are stored in the rows of a table."""
         parts = ((leaf, table[:, place].reshape(len(table), *leaf.shape)) for leaf, place in self.places)
         return {leaf.name: part.astype(jnp.int32) if leaf.whole else part for leaf, part in parts}
 

@@ -359,5 +359,5 @@ class ModuleFrontEnd(FrontEnd):
 
 
 def _typed(values: Any, whole: bool) -> Array:
-    """In the precision that networks are trained in."""
+    """Arrays in the precision that networks are trained in."""
     return jnp.asarray(values).astype(jnp.int32 if whole else jnp.float32)
