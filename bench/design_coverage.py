@@ -19,7 +19,8 @@ import numpy as np
 from bench.designs import RESERVED, TIME_EDGES, Design, Table, design
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, Plan, Posterior, person_bins, plan, posterior, release, with_bins
-from sordino.mechanisms.regression.plan import expected
+from sordino.mechanisms.regression.plan import LEAST_BUDGET, expected
+from sordino.mechanisms.regression.posterior import OPEN_SLOPES
 from sordino.noise.randomness import SeededRandomness
 
 LEVELS = (0.5, 0.9, 0.95)
@@ -92,7 +93,7 @@ def judged(made: Design, tables: int, first: int = 0) -> dict[str, Any] | None:
         held.append([(low <= truth) & (truth <= high) for low, high in (one.T for one in ends)])
         told.append(~law.prior_dominated[own])
         errors.append((law.mean[own] - truth) / law.deviation[own])
-        known.append(law.withheld is None)
+        known.append(law.plan.budget >= LEAST_BUDGET and law.slopes_noise <= OPEN_SLOPES)
         widths.append((ends[2][:, 1] - ends[2][:, 0]) / planned.kind.effect_scale)
         miss = np.maximum(ends[2][:, 0] - truth, 0) + np.maximum(truth - ends[2][:, 1], 0)
         scores.append(ends[2][:, 1] - ends[2][:, 0] + 40 * miss)

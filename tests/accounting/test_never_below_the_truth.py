@@ -14,14 +14,16 @@ from sordino.accounting.bounds.heavy_tail import absolute_moment, shift_total_va
 from sordino.accounting.bounds.matrix import sensitivity
 from sordino.accounting.bounds.renyi import poisson_renyi
 from sordino.accounting.bounds.revealed import _grouped
+from sordino.accounting.chain_assumptions import required_steps
 from sordino.accounting.evaluate import Bound, evaluate, explain, for_group, theorem_named
 from sordino.accounting.theorems.posterior import regression_divergence
 from sordino.accounting.theorems.posterior_drawn import least_acceptance
+from sordino.accounting.theorems.sampled import _stepwise
 from sordino.core.bound import Relation
-from sordino.core.guarantee import BoundedRange, LossDistribution
+from sordino.core.guarantee import BoundedRange, GaussianDP, LossDistribution
 from sordino.core.loss.atomic_pairs import PoissonLaplaceAddPair
 from sordino.core.loss.mixture_pairs import RandomShiftAddPair, WithReplacementPair
-from sordino.core.loss.normal_pairs import exponent_of, log_mixture
+from sordino.core.loss.normal_pairs import GaussianPair, exponent_of, log_mixture
 from sordino.core.spec import (
     LinearRegression,
     MatrixMechanism,
@@ -150,6 +152,16 @@ def test_random_units_with_truncated_batches(seed: int, number: int) -> None:
             epsilon = for_group(bound, spec, unit).epsilon(delta)
             truth = _unit_truth(records, unit, cap, rate, noise, epsilon) if epsilon < 200 else 0
             assert truth <= delta, (bound.theorem, records, unit, cap, rate, noise)
+
+
+@pytest.mark.parametrize(("delta", "most"), [(1e-15, 128), (9e-16, 32)])
+def test_at_a_tiny_delta_fewer_laws_stand_for_many(delta: float, most: int) -> None:
+    """Steps of 300 noises whose batches hold everybody are Gaussian: both bounds are above that, by little."""
+    falling: Any = {"kind": "polynomial", "initial": 9.0, "offset": 50.0, "power": 0.5}
+    spec = noised_sums(10, 300, falling, {"scheme": "truncated-poisson", "size": 10, "cap": 10}, delta=delta)
+    found, mu = _stepwise(spec, GaussianPair), float(np.linalg.norm(required_steps(spec).ratios()))
+    assert most / 2 < len(found.factors if isinstance(found, LossDistribution) else ()) <= most
+    assert 1 <= found.epsilon(delta) / GaussianDP(mu).epsilon(delta) <= 1.02
 
 
 def test_capped_units_of_a_matrix_mechanism() -> None:

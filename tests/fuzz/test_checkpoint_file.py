@@ -83,13 +83,12 @@ def test_shapes_that_lie_take_no_memory(whole, tmp_path, shape):
     assert "cut short or changed" in str(read(tmp_path / "c", sealed(json.dumps(header).encode(), body)))
 
 
-@pytest.mark.parametrize("dtype", ["O", "V8", "S9", "U2", "M8[s]", "f8,f8", "", "os.system", None, 3])
+@pytest.mark.parametrize("dtype", ["O", "V8", "M8[s]", "f8,f8", None, 3, ["<f8"], {}, "1e999", "1)", "(3,)f8", "a5"])
 def test_arrays_of_anything_but_numbers_are_refused(whole, tmp_path, dtype):
+    """NumPy evaluates a part of the last four, of which two end in a syntax error and a warning."""
     header, body = parts(whole)
     header["arrays"]["theta"]["dtype"] = dtype
-    said = read(tmp_path / "c", sealed(json.dumps(header).encode(), body))
-    # None is NumPy's word for float64, which is what the array holds.
-    assert said is None if dtype is None else "cut short or changed" in str(said)
+    assert "cut short or changed" in str(read(tmp_path / "c", sealed(json.dumps(header).encode(), body)))
 
 
 def test_deep_nesting_and_lengths_beyond_the_file_are_refused(whole, tmp_path):

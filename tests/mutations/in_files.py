@@ -13,9 +13,6 @@ IN_FILES = mutations(
 @@ processes: helpers import from the working folder | Helper.__init__ | engines/test_rows_in_files.py -k helpers
 - os.environ | WORKERS_OWN | {"PYTHONPATH": found}
 + os.environ | WORKERS_OWN | {"PYTHONPATH": found, "PYTHONSAFEPATH": ""}
-@@ processes: workers import from the working folder | _safe_path | engines/test_rows_in_files.py -k workers
-- os.environ["PYTHONSAFEPATH"] = "1"
-+ os.environ["PYTHONSAFEPATH"] = ""
 @@ Arrow: batches are believed | ArrowPart._batches | fuzz/test_tables.py -k checked_in_full
 - _as_bytes(column).validate(full=True)
 + _as_bytes(column).validate()

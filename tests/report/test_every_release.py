@@ -14,6 +14,7 @@ from sordino import Ledger, write_release
 from sordino.cli import main
 from sordino.fitting.custom_methods import natural_cautions
 from sordino.inference.summary import Summary
+from sordino.ledger.release.coverage import FAR, HIDDEN_SLOPES, SLOPES_NOISE, withheld
 from sordino.ledger.release.folder import release_digest
 from sordino.ledger.signed_folder import sign_folder
 from sordino.ledger.signing_keys import new_key
@@ -70,7 +71,7 @@ def test_a_model_of_the_callers_is_called_a_custom_model(folders):
     subject = open_subject(folders / "custom loss")
     assert subject.release.kind.startswith("own-model/")
     read = report_page([subject], non_private=True).split("Description of the run (SPEC.json)")[0]
-    assert "gradients of the objective of a custom model" in read
+    assert "Gradients of the objective of a custom model" in read
     assert "Release of kind custom-model/" in read
     assert "own model" not in read
     assert "own-model" not in read
@@ -183,17 +184,21 @@ def test_a_caution_that_follows_from_noised_answers_cannot_be_dropped(folders, t
     natural = replace(sordino.read_release(folders / "custom natural"), private=True)
     look = replace(sordino.read_release(folders / "look"), private=True)
     moving = dict(natural.settings) | {"changed": 3.0}
-    hidden = dict(look.settings) | {
-        "answers": [{"word": "bounds", "columns": ["a"], "question": "bounds: a", "rows": []}]
-    }
+    asked = {"word": "bounds", "columns": ["a"], "question": "bounds: a"}
+    row = {"name": "low", "value": 0.0, "low": None, "high": None}
+    hidden, coarse = (dict(look.settings) | {"answers": [asked | {"rows": rows}]} for rows in ([], [row]))
     odd = replace(natural, settings=dict(natural.settings) | {"doubt": "small"})
-    dropped = {"natural": replace(natural, settings=moving), "odd": odd, "look": replace(look, settings=hidden)}
-    for name, release in dropped.items():
-        subject = open_subject(write_release(tmp_path / name, release))
-        assert ("The release is incomplete.", True) in [
-            (title, "cautions" in words) for title, words in subject.discrepancies
-        ]
-    said = replace(dropped["natural"], cautions=natural_cautions(moving["doubt"], 3.0))
+    regression = replace(sordino.read_release(folders / "linear bounded-influence"), private=True)
+    far, noisy = (dict(regression.settings) | {name: 9.0} for name in (FAR, SLOPES_NOISE))
+    choice = replace(sordino.read_release(folders / "choice"), private=True)
+    loss = replace(sordino.read_release(folders / "custom loss"), private=True)
+    named_otherwise = [replace(look, settings=hidden), replace(look, settings=coarse), choice, loss]
+    follow = [replace(natural, settings=moving), odd, replace(regression, settings=far), replace(natural, delta=0.5)]
+    for number, release in enumerate([*(replace(one, cautions=("Another.",)) for one in named_otherwise), *follow]):
+        subject = open_subject(write_release(tmp_path / str(number), release))
+        assert any("incomplete" in title and "cautions" in words for title, words in subject.discrepancies), number
+    assert withheld(replace(regression, settings=noisy)) == HIDDEN_SLOPES
+    said = replace(natural, settings=moving, cautions=natural_cautions(moving["doubt"], 3.0))
     assert open_subject(write_release(tmp_path / "said", said)).may_leave
 
 

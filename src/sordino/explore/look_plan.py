@@ -7,9 +7,9 @@ depend on the first; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2 however th
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ class LookPlan(NamedTuple):
     def answered(self, sums_of: SumsOf, sources: Sources, level: float) -> list[tuple[ParsedQuestion, tuple[Row, ...]]]:
         """Noise the sums, one call a round, and answer."""
         first = self._round(sums_of, sources.fresh(), [one.question for one in self.asked], list(self.noise))
-        asked = enumerate(self.asked) if self.twice else ()
+        asked = enumerate(self.asked) if _twice(self.spec) else ()
         bounds = {k: one.question for k, one in asked if isinstance(one.question, Bounds)}
         ends = {k: first_ends(question, first[k], self.noise[k]) for k, question in bounds.items()}
         # Where the first round found no ends the second one counts all the same, so that as much is noised.
@@ -106,10 +106,6 @@ class LookPlan(NamedTuple):
             answers.append((one, tuple(answer(one.question, given))))
         return answers
 
-    @property
-    def twice(self) -> bool:
-        return isinstance(self.spec.algorithm, NoisedSums) and self.spec.algorithm.rounds == 2
-
     def _round(
         self, sums_of: SumsOf, randomness: Randomness, questions: Sequence[Question], noise: Sequence[float]
     ) -> list[Array]:
@@ -126,12 +122,19 @@ class LookPlan(NamedTuple):
         parts = iter(np.split(noised, np.cumsum([len(one) for one in sums])[:-1]))
         return [next(parts) if sd > 0.0 else np.zeros(0) for sd in noise]
 
-    def cautions(self, answers: Sequence[tuple[ParsedQuestion, Sequence[Row]]]) -> tuple[str, ...]:
-        """What a reader must know first; from what was released."""
-        lost = [one.question.text for one, rows in answers if not rows and one.word == Bounds.word]
-        said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
-        coarse = not self.twice and any(rows and one.word == Bounds.word for one, rows in answers)
-        return (*(said if lost else ()), *((_COARSE,) if coarse else ()))
+
+def look_cautions(answers: Sequence[Mapping[str, Any]], spec: Spec) -> tuple[str, ...]:
+    """What a reader of answers, as they are stored, must know first; from what was released."""
+    bounds = [one for one in answers if one["word"] == Bounds.word]
+    lost = [one["question"] for one in bounds if not one["rows"]]
+    said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
+    coarse = len(lost) < len(bounds) and not _twice(spec)
+    return (*(said if lost else ()), *((_COARSE,) if coarse else ()))
+
+
+def _twice(spec: Spec) -> bool:
+    """Whether bounds are refined in a second round."""
+    return isinstance(spec.algorithm, NoisedSums) and spec.algorithm.rounds == 2
 
 
 def _hidden(noise: float, records: int, rounds: int) -> float:

@@ -19,7 +19,7 @@ from sordino.data.encode import check_number, check_parts, number_of
 from sordino.data.schema import Feature, Schema, read_schema
 from sordino.data.sources.registry import column_names, parts_of, read_table
 from sordino.data.table import Table
-from sordino.explore.look_plan import LookPlan, sums_in_memory, sums_in_parts
+from sordino.explore.look_plan import LookPlan, look_cautions, sums_in_memory, sums_in_parts
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.problem import Sources
 from sordino.fitting.table_parts import IN_MEMORY, table_in_parts
@@ -189,7 +189,7 @@ def look(
             floating_point=exact_sums_line(declared),
             settings=settings | ({} if given is None else {"where": given.settings(declared)}),
             schema=None if schema is None else declared,
-            cautions=plan.cautions(answers),
+            cautions=look_cautions(stored, plan.spec),
             preprocessing=BY_SCHEMA,
         )
 

@@ -65,6 +65,11 @@ class Candidate:
     settings: Mapping[str, object] | None = None
 
 
+def choice_caution(candidates: int) -> str:
+    """What a reader of a fit that was chosen from so many must know first."""
+    return f"Chosen from {candidates} candidates by their loss on the same rows: intervals do not count the choice."
+
+
 class Choice(NamedTuple):
     """A finished choice.
 
@@ -197,10 +202,8 @@ def choose(
             "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
         }
         contents = fit_contents(made.plans[place][1], outcome, (named[place].name, mean))
-        drawn = (
-            f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice."
-        )
-        return replace(contents, settings={**contents.settings, CHOSEN: chosen}, cautions=(drawn, *contents.cautions))
+        cautions = (choice_caution(len(named)), *contents.cautions)
+        return replace(contents, settings={**contents.settings, CHOSEN: chosen}, cautions=cautions)
 
     check = partial(check_public, declared, related, partial(number_of, declared, data), data)
     paid = {"words": "a choice", "epsilon": epsilon, "ledger": as_ledger(ledger)}

@@ -153,6 +153,11 @@ def _shown(value: float) -> str:
     return f"{math.ceil(value / unit - 1e-9) * unit:g}"
 
 
+def points_caution(points: int) -> str:
+    """What a fit of points says first."""
+    return f"{'One point was' if points == 1 else f'{points} points were'} released, without a spread."
+
+
 def natural_cautions(doubt: float, changed: float) -> tuple[str, ...]:
     """What the noised information of natural variational inference says of its intervals."""
     uncertain = (
@@ -164,7 +169,7 @@ def natural_cautions(doubt: float, changed: float) -> tuple[str, ...]:
         "be too narrow. Start nearer: give `start`, or scale the columns."
     )
     settled = 1.0 / _SETTLED < changed < _SETTLED
-    return (*((uncertain,) if doubt > _DOUBTFUL else ()), *(() if settled else (moving,)))
+    return (*(() if doubt <= _DOUBTFUL else (uncertain,)), *(() if settled else (moving,)))
 
 
 @custom_method("natural")
@@ -284,5 +289,5 @@ class PointDescent(CustomMethod):
     def run(self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Begin) -> CustomOutcome:
         begin("rounds of gradients")
         state, asked, algorithm = _made(wanted, spec, rows, sources, PointMass(), _optimiser(wanted))
-        point, cautions = state.summed / asked.last(algorithm.rounds), ("One point was released, without a spread.",)
+        point, cautions = state.summed / asked.last(algorithm.rounds), (points_caution(1),)
         return CustomOutcome(point[None, None], {"clip": float(state.clip)}, cautions)

@@ -38,6 +38,7 @@ from sordino.fitting.custom_methods import (
     check_optimiser,
     check_worth_while,
     custom_method,
+    points_caution,
 )
 from sordino.fitting.gradient_runs import measurements, train_with_canaries, training_plan
 from sordino.fitting.problem import Sources
@@ -121,8 +122,7 @@ class NetworkTraining(CustomMethod):
         settings: dict[str, Any] = {"clip": instance_of("algorithm", spec.algorithm, NoisedSums).contribution}
         if options.get("measure") is not None:
             settings |= measurements(options["measure"], partial(_mean_output, model, points))
-        several = f"{len(points)} points of the weights were" if len(points) > 1 else "One point of the weights was"
-        cautions = (f"{several} released, without a spread.",)
+        cautions = (points_caution(len(points)),)
         return CustomOutcome(points[None], settings, cautions, {WEIGHTS: points}, audit, trained.floating_point)
 
 

@@ -43,7 +43,8 @@ def damaged(path: Path) -> CheckpointError:
 
 _MARK = b"SORDINO CHECKPOINT 1\n"
 _LENGTH_BYTES, _DIGEST_BYTES = 8, 32
-_KINDS = "fiub"
+# NumPy reads other words as well, and evaluates part of some.
+_DTYPES = frozenset(np.dtype(code).str for code in "?bBhHiIlLqQefd")
 _OTHERS = 0o077
 
 
@@ -86,16 +87,16 @@ def read_record(path: Path) -> Record:
         header = json.loads(bytes(body[begin:end]).decode("utf-8"))
         arrays = {}
         for name, given in header["arrays"].items():
-            arrays[name], end = _array(body, end, np.dtype(given["dtype"]), tuple(given["shape"]))
+            arrays[name], end = _array(body, end, given["dtype"], tuple(given["shape"]))
         return Record(dict(header["values"]), arrays)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError):
         raise damaged(path) from None
 
 
-def _array(body: memoryview, begin: int, dtype: np.dtype, shape: tuple[int, ...]) -> tuple[NDArray[Any], int]:
-    if dtype.kind not in _KINDS or any(size < 0 for size in shape):
+def _array(body: memoryview, begin: int, dtype: str, shape: tuple[int, ...]) -> tuple[NDArray[Any], int]:
+    if dtype not in _DTYPES or any(size < 0 for size in shape):
         raise ValueError(dtype)
-    end = begin + dtype.itemsize * math.prod(shape)
+    end = begin + np.dtype(dtype).itemsize * math.prod(shape)
     return np.frombuffer(body[begin:end], dtype).reshape(shape).copy(), end
 
 

@@ -1,7 +1,8 @@
 """What a page is about: a release folder, its certificate computed again, its audit and its debit, read strictly."""
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +20,11 @@ from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, one_of
 from sordino.data.words import shown_names
 from sordino.estimators.replay import unplanned
-from sordino.explore.selection import CHOSEN
-from sordino.fitting.custom_methods import CUSTOM, natural_cautions
+from sordino.explore.look_plan import look_cautions
+from sordino.explore.selection import CHOSEN, choice_caution
+from sordino.fitting.custom_methods import CUSTOM, WEIGHTS, natural_cautions, points_caution
 from sordino.fitting.gradient_runs import NETWORK
+from sordino.fitting.problem import delta_cautions
 from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, TASKS, task_of
 from sordino.inference.summary import CHECK, COMPARISON, LOOK
 from sordino.ledger import Balance, Entry, Ledger
@@ -29,7 +32,7 @@ from sordino.ledger.release import StoredRelease, coverage
 from sordino.ledger.release.document import changed_keys, has_form
 from sordino.ledger.release.folder import stored_at
 from sordino.ledger.signed_folder import broken_signature, is_signed
-from sordino.mechanisms.statistics.questions import Bounds
+from sordino.mechanisms.regression.posterior import UNSETTLED
 
 AUDIT_FILE = "audit.json"
 LONGEST_TEXT = 2000
@@ -95,7 +98,7 @@ _SETTINGS = {
     CHECK: ("level", "about", "bands"),
     COMPARISON: ("level", "models"),
     NETWORK: ("leaves",),
-    coverage.BOUNDED_INFLUENCE: ("coefficients",),
+    coverage.BOUNDED_INFLUENCE: ("coefficients", coverage.FAR, coverage.SLOPES_NOISE),
     coverage.A_CONSTANT: (coverage.LEARNED,),
     **{f"{word}/{coverage.BOUNDED_INFLUENCE}": task.kept for word, task in TASKS.items()},
     "network-classification/natural": (coverage.RAREST, coverage.RAREST_OVER_SIZE),
@@ -130,22 +133,38 @@ def lacks(release: StoredRelease) -> str:
         return "a schema"
     if head in TASKS and release.model is None:
         return "a model"
-    return "cautions" if _lacks_cautions(release) else ""
+    return "" if set(_required(release)) <= set(release.cautions) else "cautions"
 
 
-def _lacks_cautions(release: StoredRelease) -> bool:
-    """Whether a caution is gone that the kind of release or its own noised numbers require."""
-    said, settings = release.cautions, release.settings
+def _required(release: StoredRelease) -> Iterator[str]:
+    """The cautions that follow from the kind of a release and from its own noised numbers."""
+    (head, _, method), settings = release.kind.partition("/"), release.settings
+    if method == coverage.BOUNDED_INFLUENCE:
+        far = settings.get(coverage.FAR)
+        far = float(far) if isinstance(far, int | float) else math.nan
+        yield from () if far <= UNSETTLED else (coverage.UNSETTLED_FIT.format(far),)
     if release.kind == LOOK:
-        listed = settings["answers"] if isinstance(settings["answers"], list) else []
-        asked = [one for one in listed if isinstance(one, dict) and one.get("word") == Bounds.word]
-        return not said and not all(one.get("rows") for one in asked)
-    if release.kind == f"{CUSTOM}/natural":
-        doubt, changed = settings["doubt"], settings["changed"]
+        yield from look_cautions(settings["answers"], release.spec)
+    if head == CUSTOM:
+        yield from _custom_cautions(release, method)
+    if isinstance(release.spec.algorithm, RepeatAndSelect):
+        chosen = settings.get(CHOSEN)
+        listed = chosen.get("candidates") if isinstance(chosen, Mapping) else None
+        yield choice_caution(len(listed) if isinstance(listed, list) else 0)
+
+
+def _custom_cautions(release: StoredRelease, method: str) -> tuple[str, ...]:
+    records = [part.algorithm.records for part in release.spec.runs() if isinstance(part.algorithm, NoisedSums)]
+    unit = "unit" if release.settings["unit"] else "record"
+    with warnings.catch_warnings(action="ignore"):
+        required = delta_cautions(max(records, default=0), release.delta, unit)
+    if method == "natural":
+        doubt, changed = (release.settings[name] for name in ("doubt", "changed"))
         known = isinstance(doubt, int | float) and isinstance(changed, int | float)
-        return not known or not set(natural_cautions(doubt, changed)) <= set(said)
-    chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
-    return not said and (chosen or release.kind == f"{CUSTOM}/rounds")
+        required += natural_cautions(*((doubt, changed) if known else (math.nan, math.nan)))
+    if method in ("rounds", "training"):
+        required += (points_caution(len(release.arrays.get(WEIGHTS, (0,)))),)
+    return required
 
 
 def _agree(stored: Any, again: Any) -> bool:

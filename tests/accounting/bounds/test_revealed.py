@@ -42,6 +42,13 @@ def assert_above(law: RoundedLaw, enumerated: Enumerated, slack: float) -> None:
     assert weights @ mus**2 <= (chances @ exact**2) * (1 + slack)
 
 
+@pytest.mark.parametrize("steps", [revealed._VERY_LONG, pytest.param(revealed._VERY_LONG - 1, marks=pytest.mark.slow)])
+def test_very_long_runs_take_fewer_blocks(steps: int) -> None:
+    """Without contraction pushes add up to all uses, and their squares to at least the squared sum over the steps."""
+    law, least = drawn_batches(1.0, 1e-6, steps), 1e-6 * steps**0.5
+    assert least <= float(np.dot(law.weights, law.values)) <= 1.2 * least
+
+
 DRAWS = [(0.9, 0.3, 8), (0.5, 0.1, 6), (1.0, 0.2, 9), (0.99, 1.0, 5)]
 PASSES = [(0.9, 3, 11), (1.0, 4, 12), (0.7, 5, 15), (0.9, 3, 2)]
 SHORT = [(0.9, 0.3, 9), (0.5, 0.1, 8), (1.0, 0.2, 9), (0.8, 0.05, 10)]

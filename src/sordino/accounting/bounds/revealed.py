@@ -33,6 +33,7 @@ from sordino.core.arrays import Array
 
 # Steps taken one by one before the window, then blocks of this share of the steps left, or more where they are many.
 _SINGLE, _GROWTH, _BLOCKS = 24, 0.06, 250
+_VERY_LONG, _FEW_BLOCKS = 10**10, 90  # steps from which on blocks are longer; any length is above the law
 _DISTANCES, _CELLS, _COUNTS = 240, 4096, 20
 # Probabilities that a block may lose at each end, and what is too rare to be given finer cells.
 _CUT, _RARE = 1e-16, 1e-14
@@ -82,7 +83,8 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> t
 
 def _blocks(log: float, window: int, horizon: int) -> list[_Block]:
     blocks, left = [], window
-    growth = max(_GROWTH, math.log(horizon / (window + _SINGLE)) / _BLOCKS) if horizon > window else _GROWTH
+    most = _BLOCKS if horizon < _VERY_LONG else _FEW_BLOCKS
+    growth = max(_GROWTH, math.log(horizon / (window + _SINGLE)) / most) if horizon > window else _GROWTH
     while left < horizon:
         length = 1 if left < window + _SINGLE else min(max(2, round(growth * left)), horizon - left)
         volume = float(length) if log == 0.0 else math.expm1(2 * log * length) / math.expm1(2 * log)

@@ -15,6 +15,7 @@ so it is at most the largest over what may be free: all of them, as more records
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -30,11 +31,14 @@ from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
 from sordino.core.loss.mixture_pairs import WithReplacementPair
+from sordino.core.loss.pair import Pair
 from sordino.core.spec import Scheme, Spec
 
 _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
 _MOST_PAIRS = 32  # different ratios of steps with replacement, each with dozens of uses
+# Different truncated steps where delta is smaller: their grids reach far, and 128 of them take too long.
+_ORDINARY_DELTA, _FEW_PAIRS = 1e-15, 32
 _MOST_TOLD = 4096  # uses in a step that are distinguished
 _ALLOCATED, _TRUNCATED, _APART = (
     assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
@@ -220,7 +224,7 @@ def truncated_poisson_renyi(spec: Spec) -> Guarantee:
 def _truncated_unit(spec: Spec, size: int) -> Guarantee:
     """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
     steps, (cap, others) = chains.required_steps(spec), _cap_and_others(spec)
-    return chains.stepwise(spec, partial(hidden.unit_step, steps.rate, size=size, cap=cap, others=others))
+    return _stepwise(spec, partial(hidden.unit_step, steps.rate, size=size, cap=cap, others=others))
 
 
 @ours(
@@ -238,7 +242,12 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
     rate = chains.required_steps(spec).rate
     full = hidden.full_chance(*_cap_and_others(spec), rate)
-    return chains.stepwise(spec, partial(hidden.capped_step, spec.relation, rate, full=full))
+    return _stepwise(spec, partial(hidden.capped_step, spec.relation, rate, full=full))
+
+
+def _stepwise(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
+    ordinary = assume.chosen_delta(spec) >= _ORDINARY_DELTA
+    return chains.stepwise(spec, pair, assume.MOST_RATIOS if ordinary else _FEW_PAIRS)
 
 
 @ours(

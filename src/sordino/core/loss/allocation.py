@@ -33,6 +33,7 @@ from sordino.core.loss.pair import GridLaw, Pair, Request, Side, register
 _CELLS = 48.0  # of a standard deviation of X
 _MOST_CELLS = 2**22
 _CUT = 1e-13  # of the mean of one X, beyond the grid
+_FAR = 2**18  # points from 0 to the first one, which a list need not hold
 _LOWEST = -14.0  # standard deviations of Z below which X counts as the smallest grid point
 _GATHERED = 4
 _OUTSIDE = 3e-14  # of a sum, beyond the window of the transform
@@ -251,9 +252,11 @@ def _above(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
     edges, q, m, rounding = _cells(mu, spacing, first, last, 1)
     points = at_both_ends(edges, q, m, spacing)
     z_low, z_high = ((math.log(edge) + mu * mu / 2) / mu for edge in (edges[0], edges[-1]))
-    # Below the first point, between 0 and it: split between those two, the first by its share of the mean.
-    low_q, low_m = below(z_low, 0.0), below(z_low, mu)
-    zero = max(0.0, low_q - low_m / float(edges[0]) * (1 - 1e-12))
+    # Below the first point, between 0 and it: split between those two, the first by its share of the mean. Where the
+    # first is many points up, all of it, 1e-44, is moved there, by at most so many points.
+    low_q, low_m, far = below(z_low, 0.0), below(z_low, mu), first > _FAR
+    zero = 0.0 if far else max(0.0, low_q - low_m / float(edges[0]) * (1 - 1e-12))
+    rounding += low_q * first * far
     points[0] += low_q - zero
     points[-1] += above(z_high, 0.0)
     points = np.concatenate([[zero], np.zeros(first - 1), points]) if zero > 0 else points

@@ -28,13 +28,22 @@ from sordino.fitting.methods.base import (
     method,
 )
 from sordino.fitting.problem import FitProblem, Sources, model_for
-from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY, WITHHELD_BECAUSE
+from sordino.ledger.release.coverage import (
+    FAR,
+    MOST_COEFFICIENTS,
+    SLOPES_NOISE,
+    TOO_MANY,
+    TOO_SMALL,
+    UNSETTLED_FIT,
+    WITHHELD_BECAUSE,
+)
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.regression import Declaration, person_bins, posterior, with_bins
 from sordino.mechanisms.regression import Plan as EnginePlan
 from sordino.mechanisms.regression import plan as planned
 from sordino.mechanisms.regression.families import TYPICAL_RESIDUAL
-from sordino.mechanisms.regression.plan import MOST_IN_MATRIX, PlannedStatistic, as_dict, expected
+from sordino.mechanisms.regression.plan import LEAST_BUDGET, MOST_IN_MATRIX, PlannedStatistic, as_dict, expected
+from sordino.mechanisms.regression.posterior import UNSETTLED
 from sordino.mechanisms.regression.release import Kept, Total, release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.mechanisms.regression.statistics import Centre
@@ -237,8 +246,9 @@ class BoundedInfluence(Method):
             found.dispersion if made.family == "negative-binomial" else 0.0,
             as_dict(made),
         )
-        withheld = {} if found.withheld is None else {WITHHELD_BECAUSE: found.withheld}
-        settings, cautions = law.settings | withheld, found.cautions
+        settings = law.settings | {FAR: found.far, SLOPES_NOISE: found.slopes_noise}
+        cautions = (UNSETTLED_FIT.format(found.far),) if found.far > UNSETTLED else ()
+        settings |= {WITHHELD_BECAUSE: TOO_SMALL} if made.budget < LEAST_BUDGET else {}
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         settings |= problem.task.kept_settings(problem.schema, problem.settings)
         return Outcome(law, model_for(problem, variance), settings, cautions)

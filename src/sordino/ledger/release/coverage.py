@@ -10,6 +10,7 @@ import numpy as np
 
 from sordino.core.spec import column_of
 from sordino.ledger.release.document import StoredRelease
+from sordino.mechanisms.regression.posterior import OPEN_SLOPES
 
 COEFFICIENTS, NEW_TARGETS, PROBABILITIES = "coefficients", "new targets", "probabilities"
 LEVELS = (0.5, 0.9, 0.95)
@@ -23,6 +24,14 @@ WITHHELD = {"ridge": "with 300 columns, 95 % intervals of coefficients covered t
 BOUNDED_INFLUENCE, MOST_COEFFICIENTS = "bounded-influence", 100
 # The key of a release's settings under which a fit says why its intervals are withheld.
 WITHHELD_BECAUSE = "withheld_because"
+# Of bounded influence, its keys for what is said of a fit that has not converged, or whose slopes noise hides.
+FAR, SLOPES_NOISE = "standard_errors_from_the_solution", "noise_over_slopes"
+UNSETTLED_FIT = (
+    "The fit had not converged: its last point was {:.1f} standard errors from the solution. Intervals are widened for "
+    "it. Raise epsilon, or declare a larger effect scale."
+)
+TOO_SMALL = "the budget is too small for so many coefficients, and intervals would depend on the prior"
+HIDDEN_SLOPES = "noise hides how columns vary together, and intervals would depend on a guess of it"
 TOO_MANY = (
     f"how often they hold with more than {MOST_COEFFICIENTS} coefficients was not measured; declare fewer columns, or "
     "shorter lists of categories"
@@ -151,6 +160,9 @@ def withheld(release: StoredRelease) -> str | None:
     method, draws = str(release.settings.get("method")), release.arrays.get("draws")
     if method == BOUNDED_INFLUENCE and draws is not None and draws.shape[-1] > MOST_COEFFICIENTS:
         return TOO_MANY
+    hidden = release.settings.get(SLOPES_NOISE)
+    if isinstance(hidden, int | float) and hidden > OPEN_SLOPES:
+        return HIDDEN_SLOPES
     stated = release.settings.get(WITHHELD_BECAUSE)
     if isinstance(stated, str):
         return stated

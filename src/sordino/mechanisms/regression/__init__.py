@@ -8,7 +8,7 @@ coefficients that depend on the prior are marked. Only `release` sees rows:
     declared = Declaration(low, high, kinds, groups, target=(0.0, 100.0), effect_scale=None)
     made = plan("linear", declared, records, Relation.REPLACE_ONE, epsilon, delta)   # made.mechanisms, made.spent
     found = release(made, X, y, randomness, exposure=None, unit=None)                # found.sums: all that leaves
-    law = posterior(made, found)         # law.mean, .deviation, .interval(0.95), .shares, .cautions
+    law = posterior(made, found)         # law.mean, .deviation, .interval(0.95), .shares, .far
 
 Where to look: `statistics` has every released sum with its sensitivity and proof, `plan` the budget and its shares,
 `first_answers` and `learn` the order of a fit, `noised` how histograms and matrices are read, `posterior` and `prior`

@@ -17,7 +17,7 @@ from sordino.core.arrays import Array, tails, weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED
 from sordino.mechanisms.regression.learn import Learned, settled
 from sordino.mechanisms.regression.noised import floored, inverse_of, roots_of_precisions
-from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
+from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
 from sordino.mechanisms.regression.release import Released, learned
 
@@ -78,25 +78,6 @@ class Posterior:
     def prior_dominated(self) -> NDArray[np.bool_]:
         """Coefficients that say more about the declared size of effects than about the table."""
         return self.shares[2] >= PRIOR_DOMINATED
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """Sentences for the release: a fit that has not converged says so."""
-        if self.far <= UNSETTLED:
-            return ()
-        return (
-            f"The fit had not converged: its last point was {self.far:.1f} standard errors from the solution. "
-            "Intervals are widened for it. Raise epsilon, or declare a larger effect scale.",
-        )
-
-    @property
-    def withheld(self) -> str | None:
-        """Why intervals are withheld, by public or released numbers alone; None where they may be reported."""
-        if self.plan.budget < LEAST_BUDGET:
-            return "the budget is too small for so many coefficients, and intervals would depend on the prior"
-        if self.slopes_noise > OPEN_SLOPES:
-            return "noise hides how columns vary together, and intervals would depend on a guess of it"
-        return None
 
     def interval(self, level: float) -> Array:
         """Central intervals of every coefficient, (coefficients, 2)."""
