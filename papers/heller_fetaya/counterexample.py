@@ -16,7 +16,7 @@ from papers.heller_fetaya.interim import interim_lower_bound
 from papers.heller_fetaya.interim_regression import InterimRegression
 from sordino.accounting.theorems.posterior import least_records, regression_divergence
 from sordino.core.gaussian import least_true
-from sordino.core.guarantee import ORDERS, RenyiDP
+from sordino.core.guarantee import ORDERS
 from sordino.core.spec import LinearRegression
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, number, whole_number
 
@@ -146,8 +146,10 @@ class Counterexample:
     def posterior_epsilon(self, delta: float) -> float:
         """epsilon of one posterior sample by Lemma A.1 at the best order, converted as in the paper."""
         orders = [order for order in ORDERS if order >= 2.0 and self.n > least_records(self.potential, order)]
-        values = tuple(regression_divergence(self.potential, self.n, order) for order in orders)
-        return RenyiDP(tuple(orders), values).mironov_epsilon(delta) if orders else math.inf
+        values = [
+            regression_divergence(self.potential, self.n, order) - math.log(delta) / (order - 1) for order in orders
+        ]
+        return min(values, default=math.inf)
 
     def interim_epsilon(self, delta: float, epoch: int | None = None) -> float:
         """A lower bound on epsilon of SGLD's sample after an epoch, by default the proof's; exact normal tails."""

@@ -13,8 +13,8 @@ IN_REGRESSION = mutations(
 + 0.5 * one.multiplier
 @@ regression: noise off the diagonal is that of counted once
 @@ | Statistic.shares | mechanisms/regression/test_regression_replay.py -k logistic and 900
-- found[rows != columns] /= math.sqrt(2.0)
-+ found[rows != columns] /= 4.0
+- 1.0 / triangle_weights(matrix_size(self.numbers))
++ 1.0 / triangle_weights(matrix_size(self.numbers)) ** 4
 @@ regression: replaced vectors pay once
 @@ | factor | mechanisms/regression/test_regression_statistics.py -k sensitivity and linear
 - {"vector": 2.0, "nonnegative": acute, "matrix": acute, "cube": 1.0, "centre": 1.0}

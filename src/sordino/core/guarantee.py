@@ -186,8 +186,7 @@ _ANY_ORDER = validate.Interval(1.0, low_open=True)
 class RenyiDP(Guarantee):
     """D_order(P || Q) is at most each of `values` at its `orders`, but for an event of probability `failure`.
 
-    Conversion to (epsilon, delta) is the optimal one (Canonne, Kamath & Steinke 2020, Proposition 12);
-    `mironov_epsilon` keeps the older one, for the numbers printed in papers.
+    Conversion to (epsilon, delta) is the optimal one (Canonne, Kamath & Steinke 2020, Proposition 12).
 
     >>> RenyiDP((2.0, 8.0), (0.1, 0.4)).epsilon(1e-5) < 2.0
     True
@@ -219,15 +218,11 @@ class RenyiDP(Guarantee):
         if np.any(remaining * remaining * (1 - 1e-14) >= -np.expm1(-values)):
             return 0.0
         epsilons = values + np.log1p(-1 / orders) - (math.log(remaining) + np.log(orders)) / (orders - 1)
-        return max(0.0, _rounded_up(epsilons, values, remaining, orders))
-
-    def mironov_epsilon(self, delta: float) -> float:
-        """The conversion of Mironov 2017, Proposition 3; never smaller than `epsilon`."""
-        remaining = check_delta(delta) - self.failure
-        if remaining <= 0:
+        best = int(np.argmin(epsilons))
+        if math.isinf(epsilons[best]):
             return math.inf
-        orders, values = self._arrays()
-        return _rounded_up(values - math.log(remaining) / (orders - 1), values, remaining, orders)
+        logs = (abs(math.log(remaining)) + math.log(orders[best])) / (orders[best] - 1)
+        return max(0.0, float(epsilons[best] + 4e-15 * (abs(values[best]) + logs + 1 / orders[best])))
 
     def delta(self, epsilon: float) -> float:
         epsilon = check_epsilon(epsilon)
@@ -255,14 +250,6 @@ class RenyiDP(Guarantee):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         values = tuple(math.inf if value is None else value for value in data["values"])
         return cls(tuple(data["orders"]), values, data.get("failure", 0.0))
-
-
-def _rounded_up(epsilons: Array, values: Array, delta: float, orders: Array) -> float:
-    best = int(np.argmin(epsilons))
-    if math.isinf(epsilons[best]):
-        return math.inf
-    terms = abs(values[best]) + (abs(math.log(delta)) + math.log(orders[best])) / (orders[best] - 1) + 1 / orders[best]
-    return float(epsilons[best] + 4e-15 * terms)
 
 
 _MOST_DRAWS = 10_000  # more draws of a bounded range are bounded by their Rényi divergence

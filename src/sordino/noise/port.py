@@ -243,11 +243,8 @@ class Statistic(ABC):
     @property
     def shares(self) -> Array:
         """What every number's noise is over that of the entries of a whole vector."""
-        found = np.ones(self.numbers)
-        if self.shape == "matrix":
-            rows, columns = np.triu_indices(matrix_size(self.numbers))
-            found[rows != columns] /= math.sqrt(2.0)
-        return found
+        matrix = self.shape == "matrix"
+        return 1.0 / triangle_weights(matrix_size(self.numbers)) if matrix else np.ones(self.numbers)
 
     def read(self, answer: Array) -> Array:
         """The noised answer as a vector, or as the symmetric matrix that it is."""

@@ -103,17 +103,9 @@ def own_products(rows: Array, weights: Array) -> Array:
     # As in `models.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
     # largest entry, and sums are exact.
     whole, units = ExactWeights.of(weights)
-    cut = empty_columns(*rows.shape)
-    exponents = np.frexp(np.abs(rows, out=cut).max(axis=1, initial=0.0))[1]
-    if _far(exponents) or _far(units):
-        exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ whole
-        return np.ldexp(exact, exponents[:, None] - DIGITS + units)
-    # Within these limits a power of two is a float and times it is exact, so that it may stand on either side of the
-    # product: the same numbers in fewer and faster passes.
-    np.multiply(rows, np.ldexp(1.0, DIGITS - exponents)[:, None], out=cut)
-    np.trunc(cut, out=cut)
-    cut *= np.ldexp(1.0, exponents - DIGITS)[:, None]
-    return np.matmul(cut, np.ldexp(whole, units))
+    exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
+    exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ whole
+    return np.ldexp(exact, exponents[:, None] - DIGITS + units)
 
 
 def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array) -> Array:
@@ -122,7 +114,7 @@ def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array
     room = out[:, 1:] if out.shape[1] == 1 + rows.shape[1] else empty_columns(*rows.shape)
     largest = np.abs(centred, out=room).max(axis=1, initial=0.0)
     bits = largest.view(np.int64) & _EXPONENT_BITS
-    if not bits.size or not _NEAREST <= bits.min() <= bits.max() <= _FARTHEST or _far(weights.units):
+    if not bits.size or not _NEAREST <= bits.min() <= bits.max() <= _FARTHEST or np.abs(weights.units).max() > _FAR:
         exponents = np.frexp(largest)[1]
         exact = np.trunc(np.ldexp(centred, DIGITS - exponents[:, None])) @ weights.whole
         out[:, 0] = 1.0
@@ -139,8 +131,3 @@ def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array
     np.multiply(out, (INSIDE * 2.0**DIGITS / found)[:, None], out=out)
     np.trunc(out, out=out)
     return np.divide(found, scale, out=found)
-
-
-def _far(exponents: NDArray[Any]) -> bool:
-    """Whether products of such powers of two might leave the range of floats."""
-    return bool(exponents.size and max(exponents.max(), -exponents.min()) > _FAR)

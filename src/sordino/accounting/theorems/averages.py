@@ -9,7 +9,7 @@ import numpy as np
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import segments
-from sordino.accounting.bounds.contraction import contraction_of, required_contraction, resting_on
+from sordino.accounting.bounds.contraction import contraction_of, required_contraction
 from sordino.accounting.bounds.segments import LongRun
 from sordino.accounting.bounds.window import RoundedLaw
 from sordino.accounting.chain_assumptions import chain_of
@@ -19,7 +19,7 @@ from sordino.accounting.scope import Assumption, Scope, assumption, promised
 from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate, Citation, Relation, View
+from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import sum_up, up
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Scheme, Spec
@@ -31,12 +31,6 @@ _SMALLEST = 1e-300  # what underflows is rounded up to this
 def average_of(spec: Spec) -> Average:
     """The average of a run whose view it is."""
     return promised(spec.average, "a run whose view is an average", "another")
-
-
-def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    """The Lipschitz constant of f, the sensitivity, and what the contraction depends on."""
-    sensitivity = assume.section_certificates(spec, (constants.GRADIENT_SENSITIVITY,))
-    return (average_of(spec).lipschitz, *sensitivity, *resting_on(contraction_of(spec)))
 
 
 def sensitivity_of_average(spec: Spec) -> float:
@@ -158,9 +152,10 @@ LIPSCHITZ = Assumption(
     "public average.lipschitz",
     "average.lipschitz, the Lipschitz constant of f, is certified from public knowledge",
     lambda spec: None if spec.average is None else assume.unusable((spec.average.lipschitz,)),
+    certificates=lambda spec: (average_of(spec).lipschitz,),
 )
 _SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
-COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
+COUPLED_AVERAGE = (LIPSCHITZ, chains.SENSITIVITY, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
 
 
 @ours(
@@ -172,8 +167,7 @@ COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains
     "move 2 r tau_k longer.",
     Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
     scope=replace(_SCOPE, noises={"gaussian", "stable"}),
-    assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, audible(sensitivity_of_average)),
-    certificates=average_certificates,
+    assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
     counts_rounding=True,
 )
 def coupling(spec: Spec) -> Guarantee:
@@ -214,7 +208,7 @@ def _farthest(spec: Spec) -> float:
     "mean, over the B_k, of that of its noise against this move. Only the noise of the release counts.",
     Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
     scope=Scope({"noisy-gradient"}, {View.AVERAGE}, assume.DRAWN, {"gaussian", "stable"}),
-    assumptions=(chains.SENSITIVITY, chains.BOUND, *COUPLED_AVERAGE, chains.ANY_TWO_RECORDS, audible(_farthest)),
+    assumptions=(*COUPLED_AVERAGE, chains.BOUND, chains.ANY_TWO_RECORDS, audible(_farthest)),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
     counts_rounding=True,
 )
@@ -261,8 +255,7 @@ def _real_function(spec: Spec) -> str | None:
     "and a coupling gives gamma; t is a quarter of the spec's delta.",
     Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
     scope=_SCOPE,
-    assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, _real_function, audible(_move)),
-    certificates=average_certificates,
+    assumptions=(*COUPLED_AVERAGE, _real_function, audible(_move)),
     counts_rounding=True,
 )
 def average(spec: Spec) -> Guarantee:

@@ -37,12 +37,14 @@ def _ratio(spec: specs.Spec) -> float:
     return up(run.sensitivity / run.noise.scale)
 
 
-def _has_noise(word: str) -> assume.Assumption:
+def _has_noise(*words: str) -> assume.Assumption:
+    wanted = " or ".join(words)
+
     def failure(spec: specs.Spec) -> str | None:
         found = assume.run_of(spec, specs.NoisedAnswer).noise.kind.value
-        return None if found == word else f"is about {word} noise, and the noise is {found}"
+        return None if found in words else f"is about {wanted} noise, and the noise is {found}"
 
-    return assume.Assumption("noise", f"the noise is {word}", failure)
+    return assume.Assumption("noise", f"the noise is {wanted}", failure)
 
 
 _exponent_up_to = partial(assume.up_to, limit=_LARGEST_EPSILON)
@@ -153,12 +155,6 @@ def _sampled(spec: specs.Spec) -> str | None:
     return "is about a sample of the units, and algorithm.rate is absent" if absent else None
 
 
-@assume.assumption("noise", "the noise is laplace or gaussian")
-def _continuous(spec: specs.Spec) -> str | None:
-    found = assume.run_of(spec, specs.NoisedAnswer).noise.kind.value
-    return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
-
-
 @as_stated(
     "mechanism.sampled-answer",
     "An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is "
@@ -167,7 +163,7 @@ def _continuous(spec: specs.Spec) -> str | None:
     scope=assume.Scope({"noised-answer"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
         _sampled,
-        _continuous,
+        _has_noise("laplace", "gaussian"),
         _SQUARE_REACH,
         _BOUNDED,
         assume.caller_checked("secret sample", "who takes part is drawn for each unit alone, and kept secret"),

@@ -56,13 +56,10 @@ class _Ratios:
 
 @dataclass(frozen=True)
 class _Listed(AtomicPair):
+    stated: ClassVar = {"infinite": "beyond"}
     losses: Array
     masses: Array
     beyond: float
-
-    @property
-    def infinite(self) -> float:
-        return self.beyond
 
     def atoms(self) -> Atoms:
         return Atoms(self.losses, self.masses)

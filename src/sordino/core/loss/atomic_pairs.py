@@ -42,20 +42,9 @@ class AtomicPair(IntervalPair):
 class ResponsePair(AtomicPair):
     """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
 
+    stated: ClassVar = {"infinite": "delta", "largest_loss": "epsilon", "lattice": "epsilon"}
     epsilon: Annotated[float, validate.NON_NEGATIVE]
     delta: Annotated[float, validate.PROBABILITY]
-
-    @property
-    def infinite(self) -> float:
-        return self.delta
-
-    @property
-    def largest_loss(self) -> float:
-        return self.epsilon
-
-    @property
-    def lattice(self) -> float | None:
-        return self.epsilon or None
 
     def atoms(self) -> Atoms:
         yes = (1 - self.delta) / (1 + math.exp(-self.epsilon))
@@ -69,15 +58,8 @@ class ResponsePair(AtomicPair):
 class LaplacePair(IntervalPair):
     """Laplace noise with scale sensitivity/epsilon: atoms at +-epsilon and an exponential density between."""
 
+    stated: ClassVar = {"largest_loss": "epsilon", "lattice": "epsilon"}
     epsilon: Annotated[float, validate.POSITIVE]
-
-    @property
-    def largest_loss(self) -> float:
-        return self.epsilon
-
-    @property
-    def lattice(self) -> float | None:
-        return self.epsilon
 
     def atoms(self) -> Atoms:
         return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([math.exp(-self.epsilon) / 2, 0.5]))
@@ -185,16 +167,13 @@ class PoissonLaplaceAddPair(PoissonLaplacePair):
 class DiscreteLaplacePair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-rate |x|), moved by `shift` against not moved."""
 
+    stated: ClassVar = {"lattice": "rate"}
     rate: Annotated[float, validate.POSITIVE]
     shift: Annotated[int, validate.COUNT]
 
     @property
     def largest_loss(self) -> float:
         return self.rate * self.shift
-
-    @property
-    def lattice(self) -> float | None:
-        return self.rate
 
     def atoms(self) -> Atoms:
         # Between the two centres the loss rises in steps of twice the rate; beyond them it stays.
@@ -235,6 +214,7 @@ class ExplicitPair(AtomicPair):
     """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
 
     listed: ClassVar[bool] = True
+    stated: ClassVar = {"infinite": "infinite_mass"}
     losses: tuple[float, ...]
     masses: tuple[float, ...]
     infinite_mass: float
@@ -252,10 +232,6 @@ class ExplicitPair(AtomicPair):
             raise InputError(f"Expected the masses, with the infinite one, to add to 1, got {total}.")
         if not all(a < b for a, b in pairwise(self.losses)) or not math.isfinite(self.losses[0] + self.losses[-1]):
             raise InputError("Expected losses to be finite and to increase strictly.")
-
-    @property
-    def infinite(self) -> float:
-        return self.infinite_mass
 
     @property
     def largest_loss(self) -> float:
@@ -361,15 +337,8 @@ class BoundedRangePair(IntervalPair):
     Rogers 2020); that curve is convex in e^epsilon and its own mirror image, so it is the curve of a pair.
     """
 
+    stated: ClassVar = {"largest_loss": "length", "lattice": "length"}
     length: Annotated[float, validate.POSITIVE]
-
-    @property
-    def largest_loss(self) -> float:
-        return self.length
-
-    @property
-    def lattice(self) -> float | None:
-        return self.length
 
     def support(self, tail: float) -> tuple[float, float]:
         return -self.length, self.length

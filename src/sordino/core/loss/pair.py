@@ -11,6 +11,7 @@ masses to the losses that decide the answer, so that rounding and wrap-around er
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -194,6 +195,8 @@ class Pair(Tagged, ABC):
     """Whether the law was listed elsewhere, perhaps rounded up, so that no two distributions need have it."""
     mirror: ClassVar[str] = ""
     """The kind of the pair (Q, P) with the same numbers; none of symmetric pairs."""
+    stated: ClassVar[Mapping[str, str]] = {}
+    """Of `infinite`, `largest_loss` and `lattice` those that are fields, and which."""
 
     def reversed(self) -> "Pair":
         """The pair (Q, P); symmetric pairs return themselves."""
@@ -201,17 +204,17 @@ class Pair(Tagged, ABC):
 
     @property
     def infinite(self) -> float:
-        return 0.0
+        return getattr(self, self.stated.get("infinite", ""), 0.0)
 
     @property
     def largest_loss(self) -> float:
         """The largest finite loss, rounded up; infinite where there is none."""
-        return math.inf
+        return getattr(self, self.stated.get("largest_loss", ""), math.inf)
 
     @property
     def lattice(self) -> float | None:
         """A spacing that puts every atom on the grid, where one exists."""
-        return None
+        return getattr(self, self.stated.get("lattice", ""), None) or None
 
     @property
     def parts(self) -> int:
