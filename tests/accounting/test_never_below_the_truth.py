@@ -154,14 +154,14 @@ def test_random_units_with_truncated_batches(seed: int, number: int) -> None:
             assert truth <= delta, (bound.theorem, records, unit, cap, rate, noise)
 
 
-@pytest.mark.parametrize(("delta", "most"), [(1e-15, 128), (9e-16, 32)])
+@pytest.mark.parametrize(("delta", "most"), [(1e-15, 128), (9e-16, 16)])
 def test_at_a_tiny_delta_fewer_laws_stand_for_many(delta: float, most: int) -> None:
     """Steps of 300 noises whose batches hold everybody are Gaussian: both bounds are above that, by little."""
     falling: Any = {"kind": "polynomial", "initial": 9.0, "offset": 50.0, "power": 0.5}
     spec = noised_sums(10, 300, falling, {"scheme": "truncated-poisson", "size": 10, "cap": 10}, delta=delta)
     found, mu = _stepwise(spec, GaussianPair), float(np.linalg.norm(required_steps(spec).ratios()))
     assert most / 2 < len(found.factors if isinstance(found, LossDistribution) else ()) <= most
-    assert 1 <= found.epsilon(delta) / GaussianDP(mu).epsilon(delta) <= 1.02
+    assert 1 <= found.epsilon(delta) / GaussianDP(mu).epsilon(delta) <= 1.05
 
 
 def test_capped_units_of_a_matrix_mechanism() -> None:

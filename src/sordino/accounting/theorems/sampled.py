@@ -38,7 +38,7 @@ _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
 _MOST_PAIRS = 32  # different ratios of steps with replacement, each with dozens of uses
 # Different truncated steps where delta is smaller: their grids reach far, and 128 of them take too long.
-_ORDINARY_DELTA, _FEW_PAIRS = 1e-15, 32
+_ORDINARY_DELTA, _FEW_PAIRS = 1e-15, 16
 _MOST_TOLD = 4096  # uses in a step that are distinguished
 _ALLOCATED, _TRUNCATED, _APART = (
     assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
