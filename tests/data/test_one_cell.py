@@ -4,6 +4,7 @@ import datetime as dt
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -229,6 +230,13 @@ def test_a_cell_that_cannot_be_read_counts_as_missing(kind, cells, expected):
     assert data.encode_features(declared, data.from_arrays({"x": cells}))[:, 0].tolist() == expected
     alone = [data.encode_features(declared, data.from_arrays({"x": [cell]}))[0, 0] for cell in cells]
     assert alone == expected
+
+
+def test_the_last_moment_of_a_day_before_1970_is_of_that_day():
+    moment, day = dt.datetime(1969, 12, 31, 23, 59, 59, 500_000), data.Date("1969-12-31", "1970-01-01")
+    declared = data.Schema(1, (data.Feature("x", day),), None, False)
+    for cells in ([moment], pd.Series([moment]), pa.array([moment]), np.array([moment], "datetime64[us]")):
+        assert data.encode_features(declared, data.from_arrays({"x": cells})).tolist() == [[-1]]
 
 
 STRICT = {

@@ -322,7 +322,9 @@ def stored(array: Any, decimal: str = ".") -> StoredColumn:
     elif types.is_floating(whole.type):
         whole = whole.cast(pa.float64())
     elif types.is_date(whole.type) or types.is_timestamp(whole.type):
-        whole = whole.cast(pa.timestamp("s"), safe=False).cast(pa.date32(), safe=False)
+        # The unit stays: a cut to seconds goes towards 1970, and past midnight before it.
+        unit = whole.type.unit if types.is_timestamp(whole.type) else "ms"
+        whole = whole.cast(pa.timestamp(unit), safe=False).cast(pa.date32(), safe=False)
     return StoredColumn(whole, decimal)
 
 
