@@ -42,7 +42,7 @@ BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TEXT = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Pages that show what their own blocks print, and those of them in which nothing is random.
 CERTAIN = {"how-to/accountant.md"}
-SHOWN = CERTAIN | {"tutorials/statistician.md"}
+SHOWN = CERTAIN | {"tutorials/jax.md", "tutorials/network.md", "tutorials/statistician.md"}
 SEEDED, TRIED = "NON-PRIVATE: made with a seed.", "Test of the implementation"
 NUMBER = re.compile(r"[<=]? ?[-+]?\d[\d.,e-]*")
 

@@ -286,7 +286,7 @@ def test_a_program_that_is_replayed_and_contradicts_has_no_dossier(made, tmp_pat
     monkeypatch.setattr(
         evidence, "replay_release", lambda *a, **k: replace(real(*a, **k), refuted=("the noise is half",))
     )
-    assert "Hand nothing over" in refusal(capsys, "sign", "dossier", made.release, "--out", tmp_path / "out")
+    assert "Do not hand it over" in refusal(capsys, "sign", "dossier", made.release, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -173,11 +173,10 @@ def look(
 ) -> None:
     """Answer a list of questions about a private table with noise, for one charge.
 
-    Questions are checked against the header and the schema before anything is spent; the ledger is debited before a
-    row is read. The noise of all answers together costs exactly what is charged. Cells that cannot be read count as
-    missing, and words that were not declared as others, so that no cell of a file stops a look. If the schema
-    declares a unit, each unit counts once, spread over its records. Bounds that a look suggests are charged, not
-    private: they may go into a schema.
+    Questions are checked against the header and the schema before anything is spent. The ledger is debited before
+    anything is computed from the rows' values. The charge is exactly the cost of all answers together. No cell of a
+    file stops a look: one that cannot be read counts as missing, and an undeclared word as other. If the schema has a
+    unit, each unit counts once, spread over its records. Suggested bounds are charged, so they may go into a schema.
     """
     shared.check_out(out)
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}

@@ -66,12 +66,11 @@ def fit(
 ) -> None:
     """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may be published.
 
-    What is public is checked before the ledger is debited: header, types and, under replace-one, how many records or
-    units there are. Cells are read after the debit, and one that the schema refuses stops the fit then: run `sordino
-    schema check` first. Where the declared numbers say that the budget is too small to
-    learn from, the fit is refused and nothing is spent; with --or-constant the best constant is learned instead, a
-    warning goes to stderr, and the release says so. The unit of privacy is a record, or
-    what the schema declares as unit: all records that share a value of a column.
+    Before the debit Sordino checks what is public: the header, the types and, under replace-one, the number of records
+    or units. Cells are read after the debit. A cell that the schema refuses stops the fit then, so run `sordino schema
+    check` first. If the declared numbers show that the budget is too small to learn from, the fit is refused and
+    nothing is spent. With --or-constant it learns the best constant instead, warns on stderr, and the release says so.
+    The unit of privacy is a record, or what the schema declares: all records that share a value of a column.
     """
     one_of("MODEL", model, MODELS)
     if keep is None or not keep.exists():

@@ -37,8 +37,8 @@ def open_budget(
 ) -> None:
     """Open a budget; dataset, relation, epsilon, delta, unit and reserve cannot be changed later.
 
-    Without --unit the budget protects one record. --most-records prices releases about records; without it they are
-    refused by a ledger of units.
+    Without --unit the budget protects one record. With --unit, the ledger needs --most-records to charge releases about
+    records; without it, it refuses them.
     """
     if most_records is not None and unit is None:
         raise InputError("`--most-records` needs `--unit`, the name of the unit's column.")

@@ -43,13 +43,13 @@ def predict(
 ) -> None:
     """Predict from a release; this is post-processing and costs no budget.
 
-    For a number the table has the mean, deviation and interval of a new value; for a class its probability, with an
-    interval for that probability; for cox the probability of the event by the end of the last time bin. A column gives
-    the measured coverage of such intervals on simulated tables, which is often below the nominal level. There is no
-    interval if coverage was not measured, nor for probabilities if only a constant was learned. A prediction is as
-    sensitive as its row. In CSV, a label that a spreadsheet would run as a formula has an apostrophe before it, and
-    control characters are spelled out; --json has labels as they are. With --engine rows are predicted where they lie,
-    a few at a time, and CSV is written in their order.
+    For a number the table has the mean, deviation and interval of a new value. For a class it has the probability, with
+    an interval for that probability; for cox, the probability of the event by the end of the last time bin. A column
+    gives the measured coverage of such intervals on simulated tables, which is often below the nominal level. There is
+    no interval if coverage was not measured, nor for probabilities if only a constant was learned. A prediction is as
+    sensitive as its row. In CSV, an apostrophe precedes a label that a spreadsheet would run as a formula, and control
+    characters are spelled out; --json leaves labels unchanged. With --engine, rows are predicted where they are stored,
+    a few at a time, and the CSV keeps their order.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))

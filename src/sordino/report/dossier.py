@@ -234,7 +234,7 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
     if ledger is not None and subject.entry is not None:
         verification = ledger.verify()
         if not verification.sound:
-            remedy = "run `sordino ledger verify`, and hand nothing over"
+            remedy = "run `sordino ledger verify`, and do not hand it over"
             raise InputError(f"An entry of this ledger is not charged in full; {remedy}.")
         found = next(one for one in verification.findings if one.sequence == subject.entry)
         entry = f"{found.verdict} ({found.reason})"

@@ -121,11 +121,11 @@ def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
         return None
     given = f"there are {clipping.classes}"
     if clipping.classes is None:
-        given = "algorithm.clipping.classes is not given (say 2, or clip by kind residual, if the residual is a scalar)"
+        given = "algorithm.clipping.classes is not given (for a scalar residual, give 2 or clip by kind residual)"
     return (
-        "cannot use strong_convexity and smoothness of gradients whose length is clipped unless there are 2 classes, "
-        f"and {given}: Ye & Shokri 2022, Proposition F.2, is false for 3 or more (p = (0.001, 0.836, 0.163), clipped "
-        "at 0.98 |g|, step 0.1, expands some pair by 1.0017)"
+        f"norm clipping keeps strong_convexity and smoothness only for 2 classes, and {given}. For 3 or more, Ye & "
+        "Shokri 2022, Proposition F.2, is false: p = (0.001, 0.836, 0.163), clipped at 0.98 |g|, step 0.1, expands "
+        "some pair by 1.0017"
     )
 
 

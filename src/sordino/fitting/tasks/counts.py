@@ -56,7 +56,7 @@ class Counts(Task):
         TaskOption(
             "exposure", or_none(column_name), help="Counts only: the column with the exposure (follow-up time)."
         ),
-        TaskOption("overdispersed", _flag, False, "Poisson only: as negative-binomial.", bool),
+        TaskOption("overdispersed", _flag, False, "Poisson only: like negative-binomial.", bool),
         EFFECT_SCALE,
     )
     outcome = "rate"

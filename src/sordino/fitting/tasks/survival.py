@@ -65,7 +65,7 @@ class Survival(Task):
     methods = ("bounded-influence",)
     families = ("poisson",)
     options = (
-        TaskOption("time", column_name, help="Cox only: the column of times; the target says if it happened."),
+        TaskOption("time", column_name, help="Cox only: the column of times; the target says if the event happened."),
         TaskOption("bins", _bins, 4, _BINS_HELP, read=_bins_of_words),
         EFFECT_SCALE,
     )
