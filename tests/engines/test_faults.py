@@ -73,7 +73,7 @@ def test_an_answer_from_nowhere_is_refused(folder, centre):
 
 
 def test_machines_that_compute_otherwise_are_refused(folder, centre):
-    with pytest.raises(InputError, match="other last bits"):
+    with pytest.raises(InputError, match="different last bits"):
         total(Scripted(lambda found: [*found[:-1], found[-1]._replace(arithmetic="other")]), folder)(centre[0])
 
 

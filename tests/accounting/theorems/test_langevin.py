@@ -146,7 +146,7 @@ def test_poisson_batches_may_hold_more_than_their_divisor() -> None:
             assert isinstance(answer, Inapplicable)
             # Those that cover Poisson batches know no modulus of clipped gradients there; the others say so at once.
             covered = theorem.scope.failure(poisson) is None
-            assert ("gradients whose length is clipped" if covered else "poisson") in answer.reason
+            assert ("norm clipping keeps strong_convexity" if covered else "poisson") in answer.reason
 
 
 def test_constant_pulls_make_privacy_grow_with_the_batch() -> None:
