@@ -16,7 +16,7 @@ import pytest
 import sordino
 from sordino import InputError, Ledger
 from sordino.auditing.instance import audit_instance, on_table
-from sordino.cli.predict import RowsAsText, _table, texts_in_parts
+from sordino.cli.predict import _table, texts_in_parts
 from sordino.core.results import as_csv
 from sordino.data import read_table, write_schema
 from sordino.fitting.predictor import Predictor
@@ -158,8 +158,7 @@ class Memory:
         """The lines, in their order."""
         if engine == "memory":
             return as_csv(_table(self.predictor, source, 0.9, 0, None)).splitlines()
-        text = RowsAsText(self.fit, 0.9, 0)
-        found = list(texts_in_parts(schema(), source, engine, self.predictor.columns_to_read, text))
+        found = list(texts_in_parts(self.predictor, source, engine, 0.9, 0))
         return [*found[0][0].splitlines(), *(line for _, lines, _ in found for line in lines.splitlines())]
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from sordino import InputError, Relation
-from sordino.cli.predict import RowsAsText, texts_in_parts
+from sordino.cli.predict import texts_in_parts
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines import local
 from sordino.engines.local import Helper, Helpers, Streamed, Unanswered, pickled
@@ -145,7 +145,5 @@ def test_fits_looks_and_predictions_can_travel(folder):
     found = fitted(folder, schema(), engine=Travelled())
     assert all(found.arrays[name].tobytes() == memory.arrays[name].tobytes() for name in memory.arrays)
     assert same_answers(looked(folder, engine=Travelled()), looked(folder))
-    predictor = Predictor(memory)
-    text = RowsAsText(memory, 0.9, 0)
-    parts = list(texts_in_parts(schema(), folder, Travelled(), predictor.columns_to_read, text))
+    parts = list(texts_in_parts(Predictor(memory), folder, Travelled(), 0.9, 0))
     assert sum(many for _, _, many in parts) == ROWS

@@ -1,7 +1,7 @@
 """`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, in memory or next to the parts."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from sordino.core.results import as_csv
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
 if TYPE_CHECKING:  # these bring JAX: they are loaded by the functions that need them, so that commands start at once
-    from sordino.data import Schema, Table
+    from sordino.data import Table
     from sordino.data.sources.registry import TablePart
     from sordino.engines.totals import PartAnswer
     from sordino.fitting.predictor import Predictor
@@ -67,23 +67,9 @@ def predict(
         typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as the rows they were predicted from")
 
 
-@dataclass(frozen=True, eq=False)
-class RowsAsText:
-    """Lines of CSV of some rows; travels to where rows are."""
-
-    release: Any
-    level: float
-    draws: int
-
-    def __call__(self, table: Any) -> tuple[str, str]:
-        found = _table(library.Predictor(self.release), table, self.level, self.draws, None)
-        return as_csv({name: [] for name in found}), as_csv(found, header=False)
-
-
 def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
     """Write predictions part by part; how many rows there were."""
-    text, rows = RowsAsText(predictor.release, level, draws), 0
-    found = texts_in_parts(predictor.schema, data, engine, predictor.columns_to_read, text)
+    rows, found = 0, texts_in_parts(predictor, data, engine, level, draws)
 
     def pieces() -> Iterator[bytes]:
         nonlocal rows
@@ -127,37 +113,36 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
 
 @dataclass(frozen=True, eq=False)
 class PredictionWork:
-    """Text that is made of rows, a few at a time; travels to where rows are, as `Work` does."""
+    """Predictions as lines of CSV, made of a few rows at a time; travels to where rows are, as `Work` does."""
 
     adds: ClassVar[bool] = False
     asked: ClassVar[SimpleNamespace] = SimpleNamespace(name="predictions")
 
-    text: "Callable[[Table], tuple[str, str]]"
+    release: Any
+    level: float
+    draws: int
     columns: tuple[str, ...]
 
     def answer(self, part: "TablePart", key: str) -> "PartAnswer":
         """The text of one part, and of how many rows it is."""
-        header, pieces, rows = "", list[str](), 0
+        header, pieces, rows, predictor = "", list[str](), 0, library.Predictor(self.release)
 
         def add(table: "Table") -> None:
             nonlocal header, rows
             if table.rows:
-                header, text = self.text(table)
-                pieces.append(text)
-                rows += table.rows
+                made = _table(predictor, table, self.level, self.draws, None)
+                header, rows = as_csv({name: [] for name in made}), rows + table.rows
+                pieces.append(as_csv(made, header=False))
 
         library.for_each(part.tables(self.columns), add, part.name)
         return library.PartAnswer(key, json.dumps([header, "".join(pieces)]).encode(), rows, 0, "")
 
 
 def texts_in_parts(
-    schema: "Schema", data: Any, engine: Any, columns: Callable[[tuple[str, ...]], tuple[str, ...]], text: Any
+    predictor: "Predictor", data: Any, engine: Any, level: float, draws: int
 ) -> Iterator[tuple[str, str, int]]:
-    """For every part, in order, a header, what `text` makes of its rows, and how many there are; each counts once.
-
-    `columns` says which to read, given the names that the table has.
-    """
-    parts = library.parts_of(schema.source(data))
+    """For every part, in order, the header of its predictions, their lines, and how many rows it has."""
+    parts = library.parts_of(predictor.schema.source(data))
     if not parts:
         raise InputError("The table has no parts. Check the path.")
     loose = next((part.name for part in parts if not part.ordered), None)
@@ -166,7 +151,8 @@ def texts_in_parts(
             f"Predictions need rows in a fixed order, and {loose} has none. Add an ORDER BY to its query, or save it "
             "as Parquet."
         )
-    work: Any = PredictionWork(text, library.check_parts(schema, parts, columns(parts[0].names())))
+    columns = library.check_parts(predictor.schema, parts, predictor.columns_to_read(parts[0].names()))
+    work: Any = PredictionWork(predictor.release, level, draws, columns)
     asking = library.engine_of(engine)
     try:
         asking.check(parts)
@@ -174,7 +160,6 @@ def texts_in_parts(
             named = {f"{place}": part for place, part in enumerate(parts[first : first + _PARTS_AT_ONCE])}
             found = {answer.part: answer for answer in library.each_once(asking, work, named)}
             for key in named:
-                header, text = json.loads(found[key].sums)
-                yield header, text, found[key].units
+                yield *json.loads(found[key].sums), found[key].units
     finally:
         asking.close()

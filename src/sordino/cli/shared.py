@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from sordino.cli import library
 from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.core.gaussian import show_up
@@ -241,9 +242,7 @@ def check_out(out: Path) -> None:
 
 def released(as_json: bool, out: Path, release: "StoredRelease", value: dict[str, Any], *lines: str) -> None:
     """Write the folder of a release, and say what it holds and what it cost."""
-    from sordino.ledger.release import write_release  # noqa: PLC0415
-
-    write_release(out, release)
+    library.write_release(out, release)
     answer(as_json, charged_json(release, out) | value, *lines, "", *charged_lines(release, out))
 
 
