@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -318,11 +317,3 @@ def test_halves_of_two_keys_are_refused(tmp_path):
     (tmp_path / "a.key").write_text(json.dumps(document))
     with pytest.raises(InputError, match="two halves"):
         read_key(tmp_path / "a.key")
-
-
-def test_nothing_else_of_the_command_line_loads_cryptography():
-    script = (
-        "import sys; from sordino.cli.main import main; main(['certify', '--help']); main(['verify', '--help']);"
-        "import sordino.ledger.release, sordino.report.page; assert 'cryptography' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=120)

@@ -38,15 +38,6 @@ def upper_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[n
     return np.where(errors == trials, 1.0, np.minimum(end + _slack(end), 1.0))
 
 
-def lower_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[np.float64]:
-    """The one-sided lower limit, rounded down; no errors answer 0."""
-    errors, trials = _counts(errors, trials)
-    failure = number("failure", failure, OPEN_UNIT)
-    inside = np.maximum(errors, 1)
-    end = special.betaincinv(inside.astype(float), trials - inside + 1.0, failure)
-    return np.where(errors == 0, 0.0, np.maximum(end - _slack(end), 0.0))
-
-
 def _slack(end: NDArray[np.float64]) -> NDArray[np.float64]:
     return end * (_SLACK * (1.0 - end) + _LAST_DIGITS)
 

@@ -49,10 +49,11 @@ class TradeOffPoint(Declared):
         exchanged (Kairouz, Oh & Viswanath 2017, Theorem 2.1), so upper bounds on the errors give a lower bound.
         """
         delta, errors = number("delta", delta, OPEN_UNIT), (self.false_positive, self.false_negative)
-        return max(_log_ratio(delta, *errors), _log_ratio(delta, *errors[::-1]))
+        return max(log_ratio(delta, *errors), log_ratio(delta, *errors[::-1]))
 
 
-def _log_ratio(delta: float, subtracted: float, divisor: float) -> float:
+def log_ratio(delta: float, subtracted: float, divisor: float) -> float:
+    """ln((1 - delta - subtracted) / divisor), rounded down; 0 where that is negative."""
     power = down(1.0 - up(delta + subtracted))
     if power <= 0.0 or power <= divisor:
         return 0.0

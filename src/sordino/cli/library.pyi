@@ -2,6 +2,7 @@ from sordino.accounting.calibration import KNOBS as KNOBS
 from sordino.accounting.calibration import calibrate as calibrate
 from sordino.accounting.evaluate import as_json as as_json
 from sordino.accounting.evaluate import explain as explain
+from sordino.accounting.evaluate import finite as finite
 from sordino.auditing.cluster import FitOnCluster as FitOnCluster
 from sordino.auditing.hunter.report import hunt as hunt
 from sordino.auditing.hunter.search import HunterOptions as HunterOptions

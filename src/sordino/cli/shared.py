@@ -110,11 +110,6 @@ def optional_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def finite(value: float) -> float | None:
-    """A number as JSON has it: null where it is infinite."""
-    return None if value == float("inf") else value
-
-
 def asked_at(spec: Spec, flag: float | None) -> tuple[Spec, float]:
     """The run with the delta to certify at as its own, and that delta: the flag wins over the spec's.
 

@@ -187,7 +187,7 @@ def report(
     listed = [
         {
             "name": subject.name,
-            "epsilon": shared.finite(subject.epsilon),
+            "epsilon": library.finite(subject.epsilon),
             "delta": subject.release.delta,
             "may_leave": subject.may_leave,
             "understated": subject.understated,

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from sordino.cli import library
-from sordino.cli.shared import AsJson, ReleaseFolder, answer, check_out, command, finite, group, progress
+from sordino.cli.shared import AsJson, ReleaseFolder, answer, check_out, command, group, progress
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, printable
 
@@ -199,7 +199,7 @@ def verify(
             "made": found.made,
             "software": found.software,
             "files": [one._asdict() for one in found.files],
-            "epsilon": finite(subject.epsilon),
+            "epsilon": library.finite(subject.epsilon),
             "delta": subject.release.delta,
             "entry_compared_with": paid or None,
         },

@@ -14,11 +14,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from sordino.auditing.confidence import lower_end, upper_end
+from sordino.auditing.confidence import ErrorCounts
 from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, variations
 from sordino.auditing.hunter.features import Event, Sample, best_events, evidence
 from sordino.auditing.hunter.processes import CallOutput, Table
-from sordino.core.gaussian import down, up
+from sordino.auditing.lower_bound import log_ratio
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Declared, Interval
 
 ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3  # shares of the work in each round; a round searches, then tests its finalists
@@ -60,12 +60,8 @@ class Refutation:
 
 def proved_epsilon(hits: int, other_hits: int, runs: int, delta: float, failure: float) -> float:
     """ln((p - delta) / q) for the lower limit p and the upper limit q of the event on the two tables, rounded down."""
-    low = float(lower_end(hits, runs, failure / 2))
-    high = float(upper_end(other_hits, runs, failure / 2))
-    power = down(low - delta)
-    if power <= high:
-        return 0.0
-    return max(0.0, down(down(math.log(power), 2) - up(math.log(high), 2), 2))
+    missed = ErrorCounts(runs - hits, runs, other_hits, runs).point(1.0 - failure)
+    return log_ratio(delta, missed.false_positive, missed.false_negative)
 
 
 class Promising(NamedTuple):
