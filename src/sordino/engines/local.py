@@ -67,10 +67,13 @@ class Streamed(Engine):
         self._patience, self._spent, self._helpers = patience, 0.0, Helpers(replaces=replaces)
 
     def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
+        if self._threads == 1:  # in the thread that an interrupt ends
+            yield from (work.answer(part, key) for key, part in parts.items())
+            return
         begun = time.monotonic()
 
         def answer(key: str, part: TablePart) -> PartAnswer:
-            if self._threads == 1 or self._spent + time.monotonic() - begun < self._patience:
+            if self._spent + time.monotonic() - begun < self._patience:
                 return work.answer(part, key)
             return self._helpers.answer(work, part, key)
 
@@ -221,6 +224,8 @@ class Helpers:
             helper = self._idle.pop() if self._idle else None
         helper, whole = helper or self._make(), True
         self._busy.append(helper)
+        if self._stopped:
+            helper.kill()
         try:
             return helper.answer(work, part, key)
         except BaseException as error:
