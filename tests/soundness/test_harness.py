@@ -76,7 +76,10 @@ def registered(name: str) -> Iterator[None]:
 def test_a_wrong_theorem_is_caught(name: str) -> None:
     with registered(name):
         (wrong,) = [known for known in theorems() if known.id == name]
-        instances = (drawn(generator, seed) for generator in generator_names() for seed in EVERY_RUN)
+        # Those that bear the name of one of its schemes first.
+        schemes = [scheme.value for covered in wrong.scope.batches.values() for scheme in covered]
+        ordered = sorted(generator_names(), key=lambda generator: not generator.startswith(tuple(schemes)))
+        instances = (drawn(generator, seed) for generator in ordered for seed in EVERY_RUN)
         assert any(violations(instance, [wrong]) for instance in instances)
     assert name not in {one.id for one in theorems()}
 

@@ -75,10 +75,10 @@ def stepwise(spec: Spec, pair: Callable[[float], Pair], most: int = uses.MOST_RA
     return LossDistribution(tuple((pair(ratio), count) for ratio, count in required_steps(spec).grouped(most)))
 
 
-def stepwise_renyi(spec: Spec, divergence: Callable[[float, float], float]) -> Guarantee:
-    """Steps composed order by order, by the divergence of an order and a ratio: each may be an integral or a sum."""
+def stepwise_renyi(spec: Spec, divergence: Callable[..., float]) -> Guarantee:
+    """Steps composed order by order, by the divergence of an order and of `mu`, a ratio: an integral or a sum."""
     return compose(
-        (RenyiDP(ORDERS, tuple(divergence(order, ratio) for order in ORDERS)), count)
+        (RenyiDP(ORDERS, tuple(divergence(order, mu=ratio) for order in ORDERS)), count)
         for ratio, count in required_steps(spec).grouped(_MOST_CURVES)
     )
 

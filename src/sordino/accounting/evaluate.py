@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from sordino.accounting import convert
 from sordino.accounting.bounds.closed_forms import rounded_shifts
@@ -20,7 +19,7 @@ from sordino.core.guarantee import Guarantee, TotalVariation, check_delta
 from sordino.core.results import Estimate, Result, ResultTable
 from sordino.core.spec import Algorithm, Mechanism, NoisyGradient, PosteriorSample, Spec, column_of, read_spec
 from sordino.core.spec.problem import UNIT, Unit
-from sordino.core.validate import InputError, SordinoError, instance_of
+from sordino.core.validate import InputError, Json, SordinoError, instance_of
 
 Proof = Callable[[Spec], Guarantee]
 
@@ -349,7 +348,7 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def as_json(explanation: Explanation) -> dict[str, Any]:
+def as_json(explanation: Explanation) -> Json:
     """The contract of `certify --json`; it names the unit unless that is a record."""
     best, unit = explanation.tightest, explanation.spec.unit
     return ({} if unit is Unit.RECORD else {"unit": UNIT.write(unit)}) | {

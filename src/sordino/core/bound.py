@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from sordino.core import validate
 from sordino.core.guarantee import Guarantee, guarantee_from_dict
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, SHARE, InputError, Interval
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, SHARE, InputError, Interval, Json
 
 
 class Relation(StrEnum):
@@ -177,7 +176,7 @@ class Certificate:
         return claim | known
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Certificate":
+    def from_dict(cls, data: Json) -> "Certificate":
         """Read the JSON form."""
         constant, evidence = constant_named(data["constant"]), Evidence.from_word("evidence", data["evidence"])
         return cls(constant, data["value"], evidence, data["reason"], data["reads_private_data"])
@@ -292,7 +291,7 @@ class Bound:
         return claim | {"certificates": certificates} | named
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Bound":
+    def from_dict(cls, data: Json) -> "Bound":
         """Read the JSON form."""
         certificates = tuple(map(Certificate.from_dict, data["certificates"]))
         guarantee, citation = guarantee_from_dict(data["guarantee"]), data["citation"]

@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from sordino.core.loss import evaluate
 from sordino.core.loss.atomic_pairs import one_draw_delta, worst_delta
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Factors, Pair, read_factors, write_factors
-from sordino.core.validate import InputError, Kinds, Tagged
+from sordino.core.validate import InputError, Json, Kinds, Tagged
 
 _EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
 
@@ -58,7 +58,7 @@ KINDS: Kinds[Guarantee] = Kinds("guarantee")
 register = KINDS.register
 
 
-def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
+def guarantee_from_dict(data: Json) -> Guarantee:
     """Read any registered guarantee.
 
     Args:
@@ -213,7 +213,7 @@ class RenyiDP(Guarantee):
         remaining = check_delta(delta) - self.failure
         if remaining <= 0:
             return math.inf
-        orders, values = self._arrays()
+        orders, values = np.asarray(self.orders), np.asarray(self.values)
         # Bretagnolle-Huber: TV <= sqrt(1 - exp(-D)) for any order >= 1, which can make epsilon zero.
         if np.any(remaining * remaining * (1 - 1e-14) >= -np.expm1(-values)):
             return 0.0
@@ -226,7 +226,7 @@ class RenyiDP(Guarantee):
 
     def delta(self, epsilon: float) -> float:
         epsilon = check_epsilon(epsilon)
-        orders, values = self._arrays()
+        orders, values = np.asarray(self.orders), np.asarray(self.values)
         logs = (orders - 1) * (values - epsilon + np.log1p(-1 / orders)) - np.log(orders)
         slack = 1e-14 * (1 + (orders - 1) * (np.where(np.isinf(values), 0.0, values) + epsilon) + np.log(orders))
         by_order = float(np.exp(np.min(np.minimum(logs + slack, 0.0))))
@@ -239,15 +239,12 @@ class RenyiDP(Guarantee):
             raise validate.refuse("order", "to be on the grid of this curve", order)
         return self.values[self.orders.index(order)]
 
-    def _arrays(self) -> tuple[Array, Array]:
-        return np.asarray(self.orders), np.asarray(self.values)
-
     def to_dict(self) -> dict[str, object]:
         values = [value if math.isfinite(value) else None for value in self.values]
         return {"kind": self.kind, "orders": list(self.orders), "values": values, "failure": self.failure}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Json) -> Self:
         values = tuple(math.inf if value is None else value for value in data["values"])
         return cls(tuple(data["orders"]), values, data.get("failure", 0.0))
 
@@ -347,7 +344,7 @@ class LossDistribution(Guarantee):
         return {"kind": self.kind, "factors": write_factors(self.factors)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Json) -> Self:
         return cls(read_factors(data["factors"]))
 
 

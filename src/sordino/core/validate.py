@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_tr
 
 import numpy as np
 
+Json = dict[str, Any]  # an object of a JSON file, as it is read or written
 Checked = TypeVar("Checked")
 
 
@@ -243,7 +244,7 @@ class Tagged(Declared):
         return {"kind": self.kind, **written}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Json) -> Self:
         values = {name: data[json_name] for name, json_name in cls._names().items()}
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 

@@ -12,7 +12,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from jax import Array
 from sordino.core import bound as constants
 from sordino.core.spec import Ball, Clipping, ClippingKind, GradientGrowth, Problem, Regulariser
 from sordino.core.spec.instance import NamedModel
-from sordino.core.validate import NON_NEGATIVE, Declared, SordinoError, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, Declared, Json, SordinoError, refuse, whole_number
 from sordino.models.clip import clip_by_norm, exact_product, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.models.facts import NOTHING_KNOWN, Domain, Growth, LossFact, LossFacts, sum_up_exactly
@@ -186,7 +186,7 @@ class Model(Declared, ABC):
     ) -> Problem:
         """The problem section of a spec, certificates filled in."""
         certified = self.certificates(domain, clipping, projection)
-        plain: dict[str, Any] = {name: value for name, value in certified.items() if "." not in name}
+        plain: Json = {name: value for name, value in certified.items() if "." not in name}
         for kind, section, parts in (
             (Regulariser, "regulariser", ("strong_convexity", "smoothness")),
             (GradientGrowth, "gradient_growth", ("g0", "g1", "at_zero")),

@@ -5,13 +5,13 @@ from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from jax import Array
 
 from sordino.core.bound import Evidence
 from sordino.core.spec.instance import NamedModel
-from sordino.core.validate import COUNT, InputError, one_of, refuse
+from sordino.core.validate import COUNT, InputError, Json, one_of, refuse
 from sordino.models.base import FAMILIES, Model
 from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 
@@ -29,7 +29,7 @@ def build_model(named: NamedModel, where: str = "model") -> Model:
     if unknown := [name for name, _ in named.parameters if name not in known]:
         allowed = f"to be among {', '.join(known)}"
         raise InputError(f"Expected {where}.parameters of {named.name} {allowed}, got {unknown[0]!r}.")
-    arguments: dict[str, Any] = dict(named.parameters)
+    arguments: Json = dict(named.parameters)
     try:
         return kind(**arguments)
     except TypeError as error:

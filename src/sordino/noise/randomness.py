@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.core.validate import InputError, Interval, refuse, whole_number
+from sordino.core.validate import InputError, Interval, Json, refuse, whole_number
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
 from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians
 
@@ -186,7 +186,7 @@ class Randomness(ABC):
         """A key's eight words for Gaussians on the device, given once, and bits for what a step leaves open."""
         raise refuse("randomness", "that draws whole numbers on a device", self)
 
-    def held(self) -> dict[str, Any]:
+    def held(self) -> Json:
         """What a checkpoint must contain to resume with the same draws: plain values, secrets included."""
         raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
 
@@ -213,7 +213,7 @@ class SeededRandomness(Randomness):
     def generator(self, purpose: Purpose) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose)))
 
-    def held(self) -> dict[str, Any]:
+    def held(self) -> Json:
         return {"kind": "seeded", "seed": self.seed}
 
     def resumed(self, held: Mapping[str, Any]) -> "SeededRandomness":

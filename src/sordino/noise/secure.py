@@ -20,7 +20,7 @@ from jax.scipy.special import ndtri
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from sordino.core.validate import InputError, refuse, whole_number
+from sordino.core.validate import InputError, Json, refuse, whole_number
 from sordino.noise.randomness import STEPS, DeviceWords, OneProcess, Purpose, Randomness, Whole
 
 WORDS = 16
@@ -143,7 +143,7 @@ class SecureRandomness(OneProcess, Randomness):
         key = int.from_bytes(self._key.derived(purpose, use), "little")
         return SecureGenerator(_bit_generator()(key=key, rounds=_ROUNDS))
 
-    def held(self) -> dict[str, Any]:
+    def held(self) -> Json:
         self.check_process()
         return {"kind": KIND, "key": self._key.shown().hex()}
 

@@ -31,7 +31,7 @@ def test_propose_test_sample_costs_four_epsilon_and_two_delta_and_only_with_an_e
 
 def test_a_bounded_range_as_a_pair_and_as_a_curve_is_no_smaller():
     for found in (BoundedRange(0.5), BoundedRange(0.5, 20), BoundedRange(2.0, 3)):
-        for epsilon in (0.0, 0.3, 1.0, 4.0):
+        for epsilon in (0.0, 1.0):
             assert found.delta(epsilon) <= to_loss_distribution(found).delta(epsilon)
             assert found.delta(epsilon) <= to_renyi(found).delta(epsilon)
         # Different laws share no interval: composed they cost more than draws from one.

@@ -4,7 +4,6 @@ Gaussian for full, fixed and reshuffled batches, loss distributions for sampled 
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 from sordino.accounting import chain_assumptions as chains
@@ -153,10 +152,7 @@ def subsampled_without_replacement(spec: Spec) -> Guarantee:
     return chains.stepwise(spec, GaussianPair if rate >= 1.0 else partial(WithoutReplacementPair, rate))
 
 
-_SAMPLED: dict[Scheme, Callable[[float, float, float, Relation], float]] = {
-    Scheme.POISSON: poisson_renyi,
-    Scheme.WITHOUT_REPLACEMENT: lambda order, rate, ratio, _: without_replacement_renyi(order, rate, ratio),
-}
+_SAMPLED = frozenset({Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT})
 _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epochs}
 
 
@@ -175,8 +171,9 @@ def renyi(spec: Spec) -> Guarantee:
     steps = chains.required_steps(spec)
     if steps.scheme in _UNSAMPLED:
         return to_renyi(_UNSAMPLED[steps.scheme].proof(spec))
-    one_step = _SAMPLED[steps.scheme]
-    return chains.stepwise_renyi(spec, lambda order, ratio: one_step(order, steps.rate, ratio, spec.relation))
+    poisson = steps.scheme is Scheme.POISSON
+    one_step = partial(poisson_renyi, relation=spec.relation) if poisson else without_replacement_renyi
+    return chains.stepwise_renyi(spec, partial(one_step, rate=steps.rate))
 
 
 # Rounds of noised sums: a round releases a sum of contributions, bounded by C, plus noise of m C. Sigma is the noise

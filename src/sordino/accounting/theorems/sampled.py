@@ -186,7 +186,7 @@ def with_replacement_renyi(spec: Spec) -> Guarantee:
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
     moment = partial(_drawn_uses, size, records)
-    return chains.stepwise_renyi(spec, lambda order, ratio: up(moment(order, ratio) / (order - 1) * (1 + 1e-12)))
+    return chains.stepwise_renyi(spec, lambda order, mu: up(moment(order, mu) / (order - 1) * (1 + 1e-12)))
 
 
 def _cap_and_others(spec: Spec) -> tuple[int, int]:
@@ -216,9 +216,7 @@ def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record."""
     rate = chains.required_steps(spec).rate
     full = hidden.full_chance(*_cap_and_others(spec), rate)
-    return chains.stepwise_renyi(
-        spec, lambda order, ratio: hidden.capped_renyi(order, rate, ratio, full, spec.relation)
-    )
+    return chains.stepwise_renyi(spec, lambda order, mu: hidden.capped_renyi(order, rate, mu, full, spec.relation))
 
 
 def _truncated_unit(spec: Spec, size: int) -> Guarantee:

@@ -3,7 +3,7 @@
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import Atoms, Bins, IntervalPair
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture
 from sordino.core.loss.pair import Pair, register
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, Json
 
 _BARELY = 1e-300  # a sketch keeps every atom, so that it shows the whole range
 _REACH, _BEYOND = 28.0, 1e-160  # deviations of a discrete Gaussian that are listed, and what lies beyond them
@@ -262,7 +262,7 @@ class ExplicitPair(AtomicPair):
         return data
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Json) -> Self:
         forward, reverse = (tuple(data["losses"]), tuple(data["masses"]), data["infinite"]), data.get("reverse")
         if reverse is None:
             return cls(*forward)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from scipy import special
@@ -17,7 +17,7 @@ from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import Cumulant, law_on_grid
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture, normal_mass, quantile
 from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixture, read_factors, register, write_factors
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Json, number
 
 _SKETCH = np.linspace(-9.0, 9.0, 73)
 _FAR_SKETCH = np.linspace(-38.0, 38.0, 305)
@@ -365,7 +365,7 @@ class MixturePair(Pair):
         return {"kind": self.kind, "weights": list(self.weights), "components": components}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Json) -> Self:
         return cls(tuple(data["weights"]), tuple(map(read_factors, data["components"])))
 
 

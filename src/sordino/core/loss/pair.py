@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, narrow
-from sordino.core.validate import Kinds, Tagged
+from sordino.core.validate import Json, Kinds, Tagged
 
 
 class Side(StrEnum):
@@ -245,6 +245,6 @@ def write_factors(factors: Factors) -> list[dict[str, object]]:
     return [{"pair": pair.to_dict(), "count": count} for pair, count in factors]
 
 
-def read_factors(data: list[dict[str, Any]]) -> Factors:
+def read_factors(data: list[Json]) -> Factors:
     """Read it back."""
     return tuple((pair_from_dict(item["pair"]), item["count"]) for item in data)

@@ -35,7 +35,7 @@ from sordino.core.spec.fields import (
 from sordino.core.spec.instance import Instance
 from sordino.core.spec.mechanisms import Mechanism
 from sordino.core.spec.problem import ALGORITHMS, RUNS, Algorithm, AnyUnit, Average, Problem, Unit, column_of, required
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, instance_of, refuse
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, Json, instance_of, refuse
 
 LARGEST_FILE = 16 * 2**20
 DEEPEST_NESTING = 32
@@ -147,7 +147,7 @@ def _too_deep(path: str) -> InputError:
     return InputError(f"{ROOT} is nested more than {DEEPEST_NESTING} deep{shown}.")
 
 
-def updated(document: dict[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
+def updated(document: Json, values: Mapping[str, object]) -> Json:
     """A copy of `document` with the value at each dotted path replaced; objects on the way are made if absent."""
     copy = deepcopy(document)
     for path, value in values.items():
@@ -316,7 +316,7 @@ class Spec(Section):
         """Read a spec from JSON text."""
         return cls.from_dict(parse(text))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain JSON values, without the keys that hold their default."""
         return write_keys(self)
 

@@ -72,7 +72,7 @@ def as_object(path: str, value: object, instead: str = "") -> Mapping[str, Any]:
 COUNT = Interval(1, 2**53)  # counts stay exactly representable as float64, the type every theorem computes with
 LONGEST_TEXT = 500
 
-Schema = dict[str, Any]
+Schema = validate.Json
 
 
 class Shape(ABC):

@@ -20,6 +20,8 @@ from jax.scipy.special import logsumexp
 
 from sordino.core.validate import InputError, refuse
 
+Site = dict[str, Any]  # of a trace: its name, value, distribution and plates
+
 MOST_LOCAL = 3
 _NODES = {1: 15, 2: 9, 3: 7}
 _NEWTON_STEPS = 12
@@ -83,7 +85,7 @@ class Latent:
         return math.prod(self.shape)
 
 
-def latent_of(site: dict[str, Any], other: dict[str, Any]) -> Latent:
+def latent_of(site: Site, other: Site) -> Latent:
     """A global latent; refused where it belongs to a record, is discrete or is empty."""
     name = site["name"]
     if jnp.shape(site["value"]) != jnp.shape(other["value"]):
@@ -114,12 +116,12 @@ def substituted(latents: tuple[Latent, ...], theta: Any) -> tuple[dict[str, Arra
     return values, volume
 
 
-def log_prob(site: dict[str, Any]) -> Array:
+def log_prob(site: Site) -> Array:
     """The log-density of a site at its value."""
     return site["fn"].log_prob(site["value"])
 
 
-def record_densities(site: dict[str, Any], axis: int) -> Array:
+def record_densities(site: Site, axis: int) -> Array:
     """The log-density of an observed site for each record: other axes are summed."""
     found = log_prob(site)
     return jnp.sum(jnp.moveaxis(found, axis, 0).reshape(found.shape[axis], -1), axis=1)

@@ -33,6 +33,7 @@ from sordino.models.custom.base import (
 )
 from sordino.models.custom.latents import (
     Latent,
+    Site,
     blocks_of,
     latent_of,
     log_integral,
@@ -42,7 +43,7 @@ from sordino.models.custom.latents import (
     substituted,
 )
 
-Trace = dict[str, dict[str, Any]]
+Trace = dict[str, Site]
 # Two numbers of records that no other plate is likely to have; a frame whose size follows them is the data's.
 _TRIED = (5, 7)
 _SAME = 1e-4
@@ -287,7 +288,7 @@ def _joint(sites: Trace, latents: tuple[Latent, ...]) -> Array:
     return sum((jnp.sum(log_prob(sites[latent.name])) for latent in latents), jnp.zeros(()))
 
 
-def _holds(site: dict[str, Any], array: Array) -> bool:
+def _holds(site: Site, array: Array) -> bool:
     return site["type"] == "sample" and site["is_observed"] and site["value"] is array
 
 
