@@ -53,7 +53,7 @@ def test_killed_workers_are_replaced_and_change_nothing():
 
 def test_a_unit_that_ends_its_workers_ends_in_one_sentence(monkeypatch):
     monkeypatch.setattr(local, "MOST_LOSSES", 2)
-    with pytest.raises(SordinoError, match="unit 0 ended the process .* 2 times.*--keep") as refused:
+    with pytest.raises(SordinoError, match=r"unit 0 ended the process .* 2 times.*--keep") as refused:
         doubled(Doubling(deadly=(0,)), units=2)
     assert refused.value.exit_code == 1
 
