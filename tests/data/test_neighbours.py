@@ -45,7 +45,7 @@ def test_a_neighbour_differs_in_one_record_and_the_base_stays(records):
         (Relation.ADD_REMOVE, 5, None, "position in"),
         (Relation.REPLACE_ONE, 0, data.EncodedRecord(np.zeros(2), 1.0), "3 finite features"),
         (Relation.REPLACE_ONE, 0, data.EncodedRecord(np.full(3, np.nan), 1.0), "3 finite features"),
-        (Relation.REPLACE_ONE, 0, data.EncodedRecord(np.zeros(3), np.inf), "finite target"),
+        (Relation.REPLACE_ONE, 0, data.EncodedRecord(np.zeros(3), np.inf), "its target to be one"),
         ("replace-one", 0, RECORD, "relation to be a Relation"),
     ],
 )

@@ -161,7 +161,8 @@ def class_targets(model: Model) -> tuple[float, ...]:
         return (-1.0, 1.0)
     classes = getattr(model, "classes", None)
     if classes is None:
-        raise refuse("the model", "to be a classifier", type(model).__name__)
+        remedy = "use the neighbour 'worst'"
+        raise refuse("instance.model", "of the neighbour 'deepfool' to have classes", type(model).__name__, remedy)
     return tuple(float(code) for code in range(classes))
 
 

@@ -61,8 +61,8 @@ def neighbours(data: Dataset, relation: Relation, position: int, record: Encoded
         row = np.asarray(record.features, dtype=np.float64)
         if row.shape != features.shape[1:] or not np.all(np.isfinite(row)) or not np.isfinite(record.target):
             raise InputError(
-                f"Expected a record with {features.shape[1]} finite features and a finite target, "
-                f"got shape {row.shape} and target {record.target}."
+                f"Expected the neighbour's features to be {features.shape[1]} finite numbers and its target to be one, "
+                f"got features of shape {row.shape} and target {record.target}."
             )
         rows, targets = row[None], np.array([record.target], target.dtype)
     second = Dataset(

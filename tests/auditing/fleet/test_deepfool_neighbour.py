@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from sordino import InputError, Spec
-from sordino.auditing.instance import audit_instance
+from sordino.auditing.instance import audit_instance, class_targets
 from sordino.cli.main import main
+from sordino.models.families.networks import MLPRegression
 
 SPEC = {
     "algorithm": {
@@ -77,3 +78,5 @@ def test_a_fleet_attacks_a_network_of_the_users_own_from_the_command_line(folder
 def test_a_message_names_the_field_of_the_model(folder, parameters, words):
     with pytest.raises(InputError, match=words):
         audit_instance(Spec.from_dict(_instance(folder, {"kind": "worst"}, **parameters)))
+    with pytest.raises(InputError, match=r"instance\.model of the neighbour 'deepfool' to have classes"):
+        class_targets(MLPRegression((4,)))
