@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
@@ -63,9 +64,7 @@ def listening(pids: list[int]) -> set[str]:
                 opened.add(f"socket:[{cells[9]}]")
     held = set()
     for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            try:
+        for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+            with suppress(OSError):  # closed meanwhile
                 held.add(os.readlink(descriptor))
-            except OSError:  # closed meanwhile
-                continue
     return held & opened
