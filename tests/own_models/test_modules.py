@@ -146,11 +146,11 @@ class Counted(eqx.Module):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (linen_with(lambda: nn.BatchNorm(use_running_average=False)), "'batch_stats' at the layer BatchNorm_0"),
+        (linen_with(lambda: nn.BatchNorm(use_running_average=False)), "the layer BatchNorm_0 keeps .*'batch_stats'"),
         (linen_with(lambda: nn.Dropout(0.5, deterministic=False)), "draws for a whole batch: Dropout_0"),
-        (NnxAround(nnx.BatchNorm(2, rngs=nnx.Rngs(0))), "BatchStat at layer.mean"),
+        (NnxAround(nnx.BatchNorm(2, rngs=nnx.Rngs(0))), "layer.mean keeps .*BatchStat"),
         (NnxAround(nnx.Dropout(0.5, rngs=nnx.Rngs(0))), "Dropout at layer"),
-        (sequential(eqx.nn.BatchNorm(2, axis_name="batch", mode="ema")), r"BatchNorm at the module\.layers\[1\]"),
+        (sequential(eqx.nn.BatchNorm(2, axis_name="batch", mode="ema")), r"the module\.layers\[1\] keeps .*BatchNorm"),
         (sequential(eqx.nn.Dropout(0.5)), r"Dropout at the module\.layers\[1\]"),
         (Counted(jnp.zeros((2, 2)), jnp.arange(3)), "int32 at other"),
         (Counted(jnp.zeros((2, 2)), jnp.zeros((0, 2))), "the empty other"),

@@ -159,8 +159,8 @@ def refuse_layers(params: Tree, where: str = "params", *, draws: bool = False) -
 
 def _follows_the_batch(what: str, where: str) -> InputError:
     return InputError(
-        f"Expected layers that treat every record alone, got {what} at {where}, which keeps statistics over the batch; "
-        "use group or layer normalisation."
+        f"Layers must treat every record alone, and {where} keeps statistics over the batch ({what}). Use group or "
+        "layer normalisation."
     )
 
 
