@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sordino.core.arrays import weighted_quantiles
 from sordino.core.bound import Relation
+from sordino.mechanisms.posterior.coefficients import weighted_quantiles
 from sordino.mechanisms.regression import Declaration, Plan, Posterior, plan, posterior, release
 from sordino.mechanisms.regression.plan import expected
 from sordino.noise.gaussian import ExactGaussians

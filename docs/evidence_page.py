@@ -186,12 +186,9 @@ NAMED = (
         assumed=("sums have no lattice; a custom function is computed in floating point",),
     ),
     Release(
-        "networks trained with correlated noise (matrix mechanisms), or on a device whose bits "
-        "still depend on the place in a block (none is known)",
+        "networks trained on a device whose bits still depend on the place in a block (none is known)",
         Evidence.ASSUMED,
-        assumed=(
-            "sums and noise are in single precision; noise that is a combination of earlier noise is on no lattice",
-        ),
+        assumed=("sums and noise are in single precision",),
     ),
     Release(
         "NumPyro models and losses fitted by `sordino.fit` (`natural`, `variational`, `rounds`, `sgld`)",

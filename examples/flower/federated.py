@@ -26,8 +26,8 @@ from sordino.mechanisms.regression import Declaration, plan, posterior
 from sordino.mechanisms.regression.learn import steps
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory
+from sordino.noise.port import Summed, WideSums
 from sordino.noise.randomness import SeededRandomness
-from sordino.noise.wide_sums import Summed, WideSums
 
 EPSILON, DELTA, SITES = 1.0, 1e-6, (1000, 3000, 2000)
 # Public, and the same everywhere: bounds, the number of records, the budget.

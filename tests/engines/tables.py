@@ -18,9 +18,8 @@ from sordino.data import Table
 from sordino.mechanisms.regression import Declaration, Plan, person_bins, plan, with_bins
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory, UnitRows, unit_rows
-from sordino.noise.port import Statistic
+from sordino.noise.port import Statistic, Summed
 from sordino.noise.randomness import SeededRandomness
-from sordino.noise.wide_sums import Summed
 
 FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
 COLUMNS = ("age", "dose", "ward", "y", "watched", "who")

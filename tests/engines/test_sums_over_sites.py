@@ -15,8 +15,8 @@ from sordino.engines.local import Streamed
 from sordino.engines.totals import Totals
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import InMemory
+from sordino.noise.port import Summed, WideSums
 from sordino.noise.randomness import SeededRandomness
-from sordino.noise.wide_sums import Summed, WideSums
 from tests.engines.tables import COLUMNS, ROWS, arrays, asked_in_memory, planned, table
 
 SITES = 3

@@ -7,8 +7,8 @@ from sordino import InputError, Relation
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import MOST_ROWS
+from sordino.noise.port import MOST_RECORDS, WideSums, check_capacity
 from sordino.noise.randomness import SeededRandomness
-from sordino.noise.wide_sums import MOST_RECORDS, WideSums, check_capacity
 from tests.engines.tables import ROWS, arrays, asked_in_memory, planned
 from tests.noise.released import noised_sums
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sordino.core.arrays import weighted_quantiles
 from sordino.core.results import figure, p_words, text_table
 from sordino.core.validate import InputError
 from sordino.fitting.predictor import intervals_of_means
 from sordino.fitting.tasks.base import new_numbers
 from sordino.fitting.tasks.counts import new_counts
 from sordino.inference.contrasts import Coefficients, contrast, in_words, lines, parsed_contrast, wald
+from sordino.mechanisms.posterior.coefficients import weighted_quantiles
 
 
 def two_sided(z):

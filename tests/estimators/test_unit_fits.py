@@ -32,7 +32,7 @@ from sordino.fitting.methods.base import choose
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import MODELS, TASKS
 from sordino.ledger.release import read_release, write_release
-from sordino.noise.wide_sums import check_capacity
+from sordino.noise.port import check_capacity
 
 WORD = "bounded-influence"
 ROWS = 10

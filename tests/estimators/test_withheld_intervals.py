@@ -7,7 +7,7 @@ import pytest
 
 from sordino import InputError, plan
 from sordino.data import Feature, Number, Schema, Target
-from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
+from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.inference.release import answering
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.coverage import (
@@ -16,7 +16,6 @@ from sordino.ledger.release.coverage import (
     MOST_COEFFICIENTS,
     TOO_MANY,
     VARIATIONAL_CUSTOM,
-    WITHHELD,
     release_coverage,
     withheld,
 )
@@ -60,10 +59,6 @@ def test_one_coefficient_fewer_tells_all():
     assert all(line.low < line.estimate < line.high for line in model.summary().lines)
     low, high = model.predict_interval(X[:2])
     assert np.all(low < high)
-
-
-def test_every_method_that_withholds_all_intervals_is_listed():
-    assert {name for name, method in METHODS.items() if method.intervals_withheld} == {*WITHHELD}
 
 
 def test_a_plan_says_beforehand_that_intervals_will_be_withheld():

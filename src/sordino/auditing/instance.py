@@ -33,7 +33,7 @@ from sordino.core.spec import (
     WorstNeighbour,
     ZeroNeighbour,
 )
-from sordino.core.spec.instance import SettingValues
+from sordino.core.spec.mechanisms import SettingValues
 from sordino.core.validate import InputError, one_of, refuse
 from sordino.data import Category, Schema, clip_rows, encode, read_schema, read_table
 from sordino.data.example_tables import GENERATORS

@@ -5,7 +5,7 @@ A message says what was expected, what was given and what to do; it never quotes
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Integral, Real
@@ -206,6 +206,18 @@ def _shown(value: object) -> str:
     except (ValueError, RecursionError):  # integers of more than 4300 digits, and lists inside lists inside lists
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+_SHOWN = 5
+_LONGEST_SHOWN = 60
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """The first few names, quoted, and how many more there are."""
+    every = list(names)
+    short = (name if len(name) <= _LONGEST_SHOWN else name[: _LONGEST_SHOWN - 3] + "..." for name in every[:_SHOWN])
+    first = ", ".join(map(repr, short))
+    return first if len(every) <= _SHOWN else f"{first} and {len(every) - _SHOWN} more"
 
 
 @cache

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.bound import Relation
-from sordino.core.validate import InputError, instance_of
+from sordino.core.validate import InputError, instance_of, shown_names
 from sordino.data.columns.base import ReadCells
 from sordino.data.raw_columns import Column
 from sordino.data.scaling import clip_rows
@@ -15,7 +15,6 @@ from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
 from sordino.data.sources.registry import TablePart, column_kinds, joined, parts_of
 from sordino.data.table import Table, empty_columns
 from sordino.data.units import UnitGroups, grouped, key_codes
-from sordino.data.words import shown_names
 
 
 class EncodedTable(NamedTuple):

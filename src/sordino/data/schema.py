@@ -13,13 +13,12 @@ from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate
 from sordino.core.spec import fields
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.spec.fields import Contradiction
-from sordino.core.validate import COUNT, Checks, InputError, refuse
-from sordino.data.columns.base import KINDS, ColumnKind, written
+from sordino.core.validate import COUNT, Checks, InputError, refuse, shown_names
+from sordino.data.columns.base import KINDS, ColumnKind, TextLine, Unquoted, WordList, repeats, written
 from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.csv_files import CsvFile, Dialect, is_csv_path
 from sordino.data.sources.registry import existing_file
 from sordino.data.units import DeclaredUnit, DeclaredWeight
-from sordino.data.words import TextLine, Unquoted, WordList, repeats, shown_names
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)

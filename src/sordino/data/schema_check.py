@@ -9,7 +9,7 @@ import numpy as np
 
 from sordino.core.bound import Relation
 from sordino.core.spec.fields import Section, keys_of, object_schema
-from sordino.core.validate import InputError, one_of
+from sordino.core.validate import InputError, one_of, shown_names
 from sordino.data.columns.base import KINDS, written
 from sordino.data.encode import cells_of, encode, encode_features, undeclared_columns, unit_groups
 from sordino.data.raw_columns import MISSING
@@ -18,7 +18,6 @@ from sordino.data.sources.csv_files import Dialect
 from sordino.data.sources.registry import unique_names
 from sordino.data.table import Table
 from sordino.data.units import key_codes, sounds_like_an_identifier
-from sordino.data.words import shown_names
 
 LEVELS = ("error", "warning", "note")
 

@@ -27,13 +27,12 @@ from itertools import chain, product
 from typing import Any
 
 from sordino.core.spec.fields import join, keys_of
-from sordino.core.validate import Checks, InputError, Mistakes
+from sordino.core.validate import Checks, InputError, Mistakes, shown_names
 from sordino.data.columns.base import KINDS, ColumnKind
 from sordino.data.columns.category import Category
 from sordino.data.columns.interaction import Factor, Interaction
 from sordino.data.schema import FORMAT, VERSION, ExtraColumns, Feature, Schema, Target, schema_from_dict
 from sordino.data.units import sounds_like_an_identifier
-from sordino.data.words import shown_names
 
 Keys = dict[str, Any]  # as a schema file has them
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.validate import InputError, raise_alone
+from sordino.core.validate import InputError, raise_alone, shown_names
 from sordino.data.raw_columns import EXACT, MISSING, UNSEEN, Column, Indices, Unreadable, arrow, parsed_number
-from sordino.data.words import shown_names
 
 
 def native_file(path: Path) -> Any:

@@ -17,9 +17,9 @@ from sordino.core.arrays import Array
 from sordino.core.spec import AnyUnit, ColumnUnit, Unit
 from sordino.core.spec.fields import Contradiction, Number, Section, Text, Whole
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval
+from sordino.data.columns.base import TextLine
 from sordino.data.raw_columns import MISSING, Column, Indices
 from sordino.data.table import as_numbers
-from sordino.data.words import TextLine
 
 # Sums over so many records of one unit are still exact; see `sordino.mechanisms.regression.statistics`.
 MOST_RECORDS = Interval(1, 4096)

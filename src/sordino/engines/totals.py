@@ -27,7 +27,7 @@ from sordino.core.validate import InputError, one_of, raise_alone
 from sordino.data.sources.registry import TablePart, joined
 from sordino.data.table import RowError, Table
 from sordino.engines.unit_buckets import UnitSpread, in_files
-from sordino.noise.wide_sums import Summed, WideSums
+from sordino.noise.port import Summed, WideSums
 
 
 class MarkedRows(Protocol):

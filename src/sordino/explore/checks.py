@@ -18,9 +18,8 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.results import Result, ResultTable
-from sordino.core.validate import InputError, Interval, number, one_of, whole_number
+from sordino.core.validate import InputError, Interval, number, one_of, shown_names, whole_number
 from sordino.data import Number, Schema
-from sordino.data.words import shown_names
 from sordino.explore import scoring
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows

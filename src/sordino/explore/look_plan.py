@@ -18,10 +18,9 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import ListSchedule, NoisedSums, Spec
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, shown_names
 from sordino.data import Schema
 from sordino.data.encode import check_number
-from sordino.data.words import shown_names
 from sordino.engines.totals import Totals
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.problem import Sources

@@ -19,10 +19,9 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, narrow, up
 from sordino.core.spec import Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, Part
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, shown_names, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.encode import number_of
-from sordino.data.words import shown_names
 from sordino.explore.scoring import SCORED, losses, read_rows
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public
 from sordino.fitting.declaration import FitDeclaration

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, whole_number
+from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, shown_names, whole_number
 from sordino.data import Category, ColumnKind, DeclaredWeight, Feature, MissingRule, Number, RowNorm, Schema, Target
 from sordino.data.raw_columns import ObjectColumn, arrow
 from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table, unique_names
 from sordino.data.table import as_numbers
-from sordino.data.words import shown_names
 
 
 class NonPrivateWarning(UserWarning):

@@ -39,7 +39,6 @@ from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.mechanisms.rounds import check_noise
-from sordino.models.base import describe_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +150,7 @@ def fit_contents(
     problem = plan.problem
     return RunContents(
         kind=f"{problem.task.word}/{plan.method.name}",
-        model=describe_model(outcome.model),
+        model=outcome.model,
         arrays=posterior_arrays(outcome.posterior),
         floating_point=plan.method.floating_point_of(problem),
         result=result,

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.core.arrays import Array, tails, weighted_quantiles
+from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import Measurement, Schema, Table, encode_features, from_arrays, read_table
 from sordino.fitting.declaration import as_table
@@ -20,7 +20,7 @@ from sordino.fitting.tasks import DRAWS, Task, task_of
 from sordino.fitting.tasks.base import blocks
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage, withheld
-from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, tails, weighted_quantiles
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Posterior, Prediction
 from sordino.mechanisms.posterior.network import FLATTEST, MOST_PEAKED, NetworkPosterior, unit_quantile
 from sordino.models.base import LinearScoreModel, Model

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.core.arrays import Array, tails, weighted_quantiles
+from sordino.core.arrays import Array
 from sordino.core.results import PRIOR_DOMINATED, figure, p_words, percent
 from sordino.core.validate import ANY_REAL, InputError, number, printable, refuse
+from sordino.mechanisms.posterior.coefficients import tails, weighted_quantiles
 
 INTERCEPT = "intercept"
 LEVEL = 0.95

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sordino.core import __version__
-from sordino.core.arrays import Array, tails, weighted_quantiles
+from sordino.core.arrays import Array
 from sordino.core.results import Estimate, Result, ResultTable, by_name, figure, interval, optional_module
-from sordino.core.validate import InputError, Interval, instance_of, number, refuse, whole_number
+from sordino.core.validate import InputError, Interval, instance_of, number, refuse, shown_names, whole_number
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.interaction import Interaction
@@ -23,13 +23,12 @@ from sordino.data.schema import Schema
 from sordino.data.sources.in_memory import from_arrays
 from sordino.data.sources.registry import read_table
 from sordino.data.table import Table
-from sordino.data.words import shown_names
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks.base import blocks
 from sordino.inference.contrasts import LEVEL, round_step
 from sordino.inference.summary import under_guarantee
 from sordino.ledger.release import StoredRelease
-from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, tails, weighted_quantiles
 
 _POINTS = 5  # values at which a number's margin is shown, evenly over its declared range
 _MOST_ROWS = 20_000

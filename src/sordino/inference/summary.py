@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.arrays import tails, weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.results import (
     Estimate,
@@ -32,7 +31,13 @@ from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step
 from sordino.ledger.release import StoredRelease, coverage
-from sordino.mechanisms.posterior.coefficients import ARRAYS, CoefficientPosterior, from_stored
+from sordino.mechanisms.posterior.coefficients import (
+    ARRAYS,
+    CoefficientPosterior,
+    from_stored,
+    tails,
+    weighted_quantiles,
+)
 
 _SEED, _DRAWS = 20_265, 4000
 _TESTED = (

@@ -6,7 +6,7 @@ of a public grid to s + scale * xi with xi exactly standard Gaussian, given that
 (`gaussian`), and scale = multiplier * factor(shape, relation) * bound is computed here. So it is post-processing of the
 Gaussian mechanism on s with parameter mu = 1 / multiplier, its guarantee is that of the theorem, and computing it costs
 nothing: no delta, no larger noise. The grid removes the last bits, which would betray s however large the noise is
-(Mironov 2012).
+(Mironov 2012). Sums have 128 bits, which hold any table.
 
 Compiled chains, rounds and networks add whole-number noise to whole-number sums (`kernel_noise`, `lattice`).
 """
@@ -15,19 +15,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
+from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
 from sordino.noise.gaussian import EnclosedLaw, ExactGaussians, whole_laplace
 from sordino.noise.integer_sums import Contributions, Sums
 from sordino.noise.randomness import ADDED, Law, NoisedCall, NoisePort, Purpose, Randomness
 from sordino.noise.rounded_gaussian import rounded_gaussians
-from sordino.noise.wide_sums import Summed
 
 _CELLS = 1024  # rounding to a thousandth of the noise adds a ten-millionth to its variance
 _LARGEST_SHIFT = 52  # an offset inside a cell is a float, exactly
@@ -61,6 +60,77 @@ class Grid:
 def grid_below(tau: float, cells: int = 16) -> Grid:
     """The coarsest grid with at least `cells` cells in one noise scale: rounding adds little to the noise's spread."""
     return Grid(max(_FINEST, math.frexp(number("tau", tau, POSITIVE) / whole_number("cells", cells))[1] - 1))
+
+
+# Sums of 128 bits.
+
+RECORD_BITS = 40  # what one record can add to an entry: two factors of 2^20 units, or 2^5 lengths of 2^34 units
+MOST_RECORDS = 2 ** (127 - RECORD_BITS) - 1
+
+
+def check_capacity(records: int) -> None:
+    """Refuse, before a row is read, so many records that their sum might not fit."""
+    if records > MOST_RECORDS:
+        raise InputError(
+            f"Expected at most {MOST_RECORDS} records, each of which adds up to 2^{RECORD_BITS} units to a sum of "
+            f"128 bits, got {records}; release the table in parts."
+        )
+
+
+class WideSums:
+    """An array of whole numbers of any size.
+
+    Examples:
+        >>> total = WideSums.zeros(2)
+        >>> for _ in range(4):
+        ...     total.add(np.array([2**62, -(2**62)]))
+        >>> total.integers().tolist() == [2**64, -(2**64)]
+        True
+    """
+
+    def __init__(self, numbers: NDArray[np.object_]) -> None:
+        self.numbers = numbers
+
+    @classmethod
+    def zeros(cls, size: int) -> Self:
+        return cls(np.zeros(size, object))
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Self:
+        if len(text) % 16:
+            raise refuse("sums", "to be 16 bytes each", f"{len(text)} bytes")
+        pieces = (text[first : first + 16] for first in range(0, len(text), 16))
+        return cls(np.array([int.from_bytes(piece, "little", signed=True) for piece in pieces], object))
+
+    def to_bytes(self) -> bytes:
+        """Sixteen bytes a number, the least significant first, on every machine alike."""
+        return b"".join(number.to_bytes(16, "little", signed=True) for number in self.numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WideSums) and np.array_equal(self.numbers, other.numbers)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, values: NDArray[np.int64] | NDArray[np.object_]) -> None:
+        if len(values) != len(self.numbers):
+            raise refuse("sums", f"to be {len(self.numbers)} numbers", f"{len(values)}")
+        self.numbers = self.numbers + values.astype(object)
+
+    def add_wide(self, other: "WideSums") -> None:
+        self.add(other.numbers)
+
+    def integers(self) -> NDArray[np.int64] | NDArray[np.object_]:
+        """The numbers, of 64 bits where all fit into 62, which is what arithmetic of 64 bits has room for."""
+        narrow = not len(self.numbers) or -(2**61) <= self.numbers.min() <= self.numbers.max() < 2**61
+        return self.numbers.astype(np.int64) if narrow else self.numbers
+
+
+class Summed(NamedTuple):
+    """Sums over all rows, the exponent of their unit, and how many units the rows belong to."""
+
+    sums: WideSums
+    exponent: int
+    units: int
 
 
 class CheckedSum(NamedTuple):

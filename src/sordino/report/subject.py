@@ -17,8 +17,7 @@ from sordino.core.bound import Bound, Relation, View, floating_point_line, with_
 from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, NoisedSums, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
-from sordino.core.validate import InputError, one_of
-from sordino.data.words import shown_names
+from sordino.core.validate import InputError, one_of, shown_names
 from sordino.estimators.replay import unplanned
 from sordino.explore.look_plan import look_cautions
 from sordino.explore.selection import CHOSEN, choice_caution

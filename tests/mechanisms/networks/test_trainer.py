@@ -7,10 +7,8 @@ import pytest
 
 from sordino import InputError, Training
 from sordino.mechanisms import Checkpoint, Purpose, SecureRandomness, SeededRandomness
-from sordino.mechanisms.networks.correlated_noise import correlation_of
 from sordino.mechanisms.networks.trainer import train
 from sordino.noise.lattice import lattice_exponent
-from tests.accounting.described import described as run_described
 from tests.mechanisms.specs import training_spec
 from tests.noise.released import Floating
 
@@ -39,12 +37,6 @@ def pull(params, example):
 
 def described(rounds=4, **more):
     return training_spec(ROWS, CLIP, **{"rounds": rounds, "noise_multiplier": 2.0, **more})
-
-
-def correlated(strategy, participation=None, steps=6):
-    held = participation or {"scheme": "balls-in-bins", "separation": 3}
-    given = {"steps": steps, "strategy": strategy, "contribution": CLIP, "noise_multiplier": 2.0}
-    return run_described("matrix-mechanism", participation=held, delta=1e-5, **given)
 
 
 def watching(**more):
@@ -106,16 +98,6 @@ def test_batches_of_any_size_are_used_whole(scheme):
         np.testing.assert_allclose([sizes[:3].sum(), sizes[3:].sum()], ROWS, atol=1e-2)
 
 
-def test_correlated_noise_is_the_inverse_of_the_matrix_times_standard_noise():
-    for strategy in ({"kind": "toeplitz", "coefficients": [2.0, 0.5, 0.25]}, {"kind": "bisr", "bands": 2}):
-        spec = correlated(strategy, steps=7)
-        found = train(spec, nothing, START, (X, Y), SeededRandomness(2), watching(divisor=4))
-        column = spec.algorithm.strategy.first_column(7)
-        matrix = np.array([[column[i - j] if i >= j else 0.0 for j in range(7)] for i in range(7)])
-        np.testing.assert_allclose(matrix @ found.watched / (2.0 * CLIP), gaussians(2, 7, exact=False), atol=1e-5)
-    np.testing.assert_allclose(correlation_of(spec.algorithm.strategy, 7).past, [-0.5])
-
-
 class Stopped(Exception):
     pass
 
@@ -126,18 +108,16 @@ def stop_at(step, _):
 
 
 MODES = {
-    "whole numbers": (described(rounds=6, sampling={"scheme": "poisson", "size": 4}), {}),
-    "random allocation": (described(rounds=6, sampling={"scheme": "random-allocation", "size": 4}), {}),
-    "band of the matrix": (correlated({"kind": "toeplitz", "coefficients": [2.0, 0.5, 0.25]}), {"divisor": 4}),
-    "band of its inverse": (correlated({"kind": "bisr", "bands": 2}), {"divisor": 4}),
+    "poisson batches": {"scheme": "poisson", "size": 4},
+    "random allocation": {"scheme": "random-allocation", "size": 4},
 }
 
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights_and_draws_no_noise_twice(mode, tmp_path):
-    spec, more = MODES[mode]
-    training = Training(optax.adam(0.1), average=0.9, watch=lambda tree: tree["w"], keep=(2, 5), microbatch=5, **more)
+    spec = described(rounds=6, sampling=MODES[mode])
+    training = Training(optax.adam(0.1), average=0.9, watch=lambda tree: tree["w"], keep=(2, 5), microbatch=5)
     path, seen = tmp_path / "checkpoint", []
 
     def run(**extra):
@@ -197,13 +177,3 @@ def test_what_does_not_fit_is_refused():
         train(described(), loss, START, (X, Y[:3]), SeededRandomness(0), watching())
     with pytest.raises(InputError, match="init and update"):
         Training(0.1)
-    for divisor in (0, -1, 2.5):
-        # 0 once stood for the number of rows, which is not public under add-remove.
-        with pytest.raises(InputError, match="divisor"):
-            watching(divisor=divisor)
-    turns = {"scheme": "epochs", "separation": 3}
-    capped = {"scheme": "poisson", "separation": 3, "rate": 0.5, "cap": 2, "units": 6}
-    for participation, words in ((turns, "by place"), (capped, r"participation\.cap")):
-        spec = correlated({"kind": "bisr", "bands": 2}, participation)
-        with pytest.raises(InputError, match=words):
-            train(spec, loss, START, rows, SeededRandomness(0), watching(divisor=4))

@@ -30,7 +30,7 @@ def test_moments_and_intervals_are_those_of_the_weighted_draws():
     np.testing.assert_allclose(np.cov(many.T), one.covariance, atol=1e-3)
     low, high = one.interval(0.9)
     np.testing.assert_allclose(np.mean((many > low) & (many < high), axis=0), 0.9, atol=0.01)
-    np.testing.assert_allclose(one.sampling + one.privacy + one.prior, 1.0)
+    np.testing.assert_allclose(one.shares.sum(axis=0), 1.0)
 
 
 def test_units_of_the_table_say_the_same_of_every_row():

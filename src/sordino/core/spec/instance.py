@@ -1,47 +1,12 @@
 """The concrete case an audit runs: a model, a dataset and a neighbour. Theorems never read it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from sordino.core.spec import fields
-from sordino.core.validate import ANY_REAL, Interval, number, refuse
-
-Setting = bool | int | float | str | tuple[int | float, ...]
-SettingValues = tuple[tuple[str, Setting], ...]
-NO_SETTINGS: SettingValues = ()
-
-
-class Settings(fields.Shape):
-    """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
-
-    def read(self, path: str, value: object) -> tuple[tuple[str, object], ...]:
-        given: Mapping[str, object] = dict(value) if isinstance(value, tuple) else fields.as_object(path, value)
-        for name in given:
-            if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
-                raise refuse(path, "to have names made of letters, digits and _", name)
-        return tuple((name, self.read_entry(fields.join(path, name), entry)) for name, entry in given.items())
-
-    def read_entry(self, path: str, value: object) -> Any:
-        if isinstance(value, bool):
-            return value
-        if isinstance(value, str):
-            return fields.Text().read(path, value)
-        if isinstance(value, list | tuple) and value:
-            return tuple(_number(fields.join(path, place), entry) for place, entry in enumerate(value))
-        return _number(path, value)
-
-    def write(self, value: tuple[tuple[str, object], ...]) -> dict[str, object]:
-        return {name: self.write_entry(entry) for name, entry in value}
-
-    def write_entry(self, value: object) -> object:
-        return list(value) if isinstance(value, tuple) else value
-
-    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
-        numbers = {"type": "array", "minItems": 1, "items": {"type": "number"}}
-        allowed = [{"type": "boolean"}, {"type": "number"}, fields.Text().schema(definitions), numbers]
-        names = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
-        return {"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": allowed}}
+from sordino.core.spec.mechanisms import NO_SETTINGS, Settings, SettingValues
+from sordino.core.validate import ANY_REAL, Interval, refuse
 
 
 class FilePath(fields.Text):
@@ -56,12 +21,6 @@ class FilePath(fields.Text):
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         return super().schema(definitions) | {"pattern": "^(?!.*://)[^#]*$"}
-
-
-def _number(path: str, value: object) -> int | float:
-    """A finite number, kept whole where it is written whole: a count must not become a measurement."""
-    checked = number(path, value)
-    return int(value) if isinstance(value, int) else checked
 
 
 DATASETS = fields.TaggedUnion()

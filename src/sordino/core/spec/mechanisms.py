@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
@@ -23,12 +23,14 @@ from sordino.core.spec.fields import (
     Schema,
     Section,
     Several,
+    Shape,
     Text,
     Whole,
     Word,
+    as_object,
+    join,
 )
-from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, InputError, Interval
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, InputError, Interval, number, refuse
 
 _TWO_OR_MORE = Interval(2, COUNT.high)
 _SENSITIVITY = "how far one unit moves it at most, under the spec's relation"
@@ -204,7 +206,48 @@ class SumShape(StrEnum):
 # |x x' - z z'|^2 = |x|^4 + |z|^4 - 2 (x.z)^2 is at most twice the larger square.
 _REPLACED = {SumShape.VECTOR: 2.0, SumShape.RANK_ONE: up(2.0**0.5)}
 
+Setting = bool | int | float | str | tuple[int | float, ...]
 Option = Setting | parts.Schedule
+SettingValues = tuple[tuple[str, Setting], ...]
+NO_SETTINGS: SettingValues = ()
+
+
+class Settings(Shape):
+    """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
+
+    def read(self, path: str, value: object) -> tuple[tuple[str, object], ...]:
+        given: Mapping[str, object] = dict(value) if isinstance(value, tuple) else as_object(path, value)
+        for name in given:
+            if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
+                raise refuse(path, "to have names made of letters, digits and _", name)
+        return tuple((name, self.read_entry(join(path, name), entry)) for name, entry in given.items())
+
+    def read_entry(self, path: str, value: object) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return Text().read(path, value)
+        if isinstance(value, list | tuple) and value:
+            return tuple(_number(join(path, place), entry) for place, entry in enumerate(value))
+        return _number(path, value)
+
+    def write(self, value: tuple[tuple[str, object], ...]) -> dict[str, object]:
+        return {name: self.write_entry(entry) for name, entry in value}
+
+    def write_entry(self, value: object) -> object:
+        return list(value) if isinstance(value, tuple) else value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        numbers = {"type": "array", "minItems": 1, "items": {"type": "number"}}
+        allowed = [{"type": "boolean"}, {"type": "number"}, Text().schema(definitions), numbers]
+        names = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+        return {"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": allowed}}
+
+
+def _number(path: str, value: object) -> int | float:
+    """A finite number, kept whole where it is written whole: a count must not become a measurement."""
+    checked = number(path, value)
+    return int(value) if isinstance(value, int) else checked
 
 
 class Options(Settings):

@@ -1,7 +1,7 @@
 """What every column kind can do, as features and as a target, and how kinds are registered."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
@@ -9,11 +9,88 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.spec import fields
-from sordino.core.validate import InputError, one_of, refuse
+from sordino.core.validate import Checks, InputError, one_of, refuse, shown_names
 from sordino.data.raw_columns import Column
 from sordino.data.table import RowError, first_row
 
 RawValue = float | str | bool
+
+
+def clean_text(name: str, value: object) -> str:
+    """Return `value` if it is text that can be written to a UTF-8 file; lone surrogates cannot."""
+    if not isinstance(value, str):
+        raise refuse(name, "to be text", value)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise refuse(name, "to be valid Unicode text", value) from None
+    return value
+
+
+def clean_name(name: str, value: Any) -> str:
+    """Return `value` if it is text that is not blank."""
+    if not clean_text(name, value).strip():
+        raise refuse(name, "not to be blank", value)
+    return value
+
+
+def repeats(names: Iterable[str]) -> tuple[str, ...]:
+    """The names that occur more than once, in order of their second appearance."""
+    seen: set[str] = set()
+    again: dict[str, None] = {}
+    for name in names:
+        if name in seen:
+            again[name] = None
+        seen.add(name)
+    return tuple(again)
+
+
+class Unquoted(str):
+    """Text that a refusal shows as it is, because the names in it are quoted one by one."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+@dataclass(frozen=True)
+class TextLine(fields.Shape):
+    """Text that can be written to a file; `blank` says whether it may be empty."""
+
+    blank: bool = True
+
+    def read(self, path: str, value: object) -> str:
+        return clean_text(path, value) if self.blank else clean_name(path, value)
+
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
+        return {"type": "string"} if self.blank else {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True)
+class WordList(fields.Shape):
+    """A list of different texts, at least `least` of them; whole numbers are codes and become text."""
+
+    least: int = 1
+
+    def read(self, path: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            raise refuse(path, "to be a list of text", value)
+        value = [str(word) if type(word) is int else word for word in value]
+        checks = Checks()
+        for place, word in enumerate(value):
+            checks.attempt(clean_text, f"{path}[{place}]", word)
+        checks.finish()
+        repeated = repeats(value)
+        if repeated:
+            raise InputError(f"Expected {path} to be different from one another, got {shown_names(repeated)} twice.")
+        if len(value) < self.least:
+            raise refuse(path, f"to list at least {self.least} of them", list(value))
+        return tuple(value)
+
+    def write(self, value: tuple[str, ...]) -> list[str]:
+        return list(value)
+
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
+        return {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": self.least, "uniqueItems": True}
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,19 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from sordino.core.spec.fields import Contradiction, Flag, Word
-from sordino.core.validate import InputError, refuse
-from sordino.data.columns.base import REFUSE, ColumnKind, MissingRule, MissingRuleShape, ReadCells, column_kind
+from sordino.core.validate import InputError, refuse, shown_names
+from sordino.data.columns.base import (
+    REFUSE,
+    ColumnKind,
+    MissingRule,
+    MissingRuleShape,
+    ReadCells,
+    TextLine,
+    WordList,
+    column_kind,
+)
 from sordino.data.raw_columns import MISSING, UNSEEN, Column
 from sordino.data.table import RowError, as_codes, first_row
-from sordino.data.words import TextLine, WordList, shown_names
 
 DEFAULT_TRUE = ("true", "True", "TRUE", "1")
 DEFAULT_FALSE = ("false", "False", "FALSE", "0")

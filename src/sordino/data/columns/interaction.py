@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from sordino.core.spec.fields import Contradiction, Nested, Section, Several
 from sordino.core.spec.fields import Schema as JsonSchema
 from sordino.core.validate import InputError
-from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, column_kind
+from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, TextLine, column_kind
 from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Measurement
 from sordino.data.raw_columns import Column
 from sordino.data.table import as_codes
-from sordino.data.words import TextLine
 
 _PARTS = 3
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from sordino.core.spec import fields as shapes
 from sordino.core.spec.fields import Contradiction, Word
-from sordino.core.validate import Interval, refuse
+from sordino.core.validate import Interval, refuse, shown_names
 from sordino.data.columns import base
+from sordino.data.columns.base import TextLine, WordList, clean_text
 from sordino.data.raw_columns import NO_DAY, TEXT, Column
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SMALLEST_SCALE, SYMMETRIC, Scaling, add_up, float32_up
 from sordino.data.table import as_codes, as_days, as_numbers
-from sordino.data.words import TextLine, WordList, clean_text, shown_names
 
 _RAW = shapes.Number(RAW_RANGE)
 

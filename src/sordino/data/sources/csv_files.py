@@ -19,10 +19,10 @@ from typing import Annotated, Any, NamedTuple
 
 from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
+from sordino.data.columns.base import TextLine
 from sordino.data.raw_columns import arrow, parsed_number, stored
 from sordino.data.sources import registry
 from sordino.data.table import Table, native_file
-from sordino.data.words import TextLine
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sordino.core.validate import InputError, raise_alone, without_password
+from sordino.core.validate import InputError, raise_alone, shown_names, without_password
+from sordino.data.columns.base import clean_name, repeats
 from sordino.data.raw_columns import Column, StoredColumn, Unreadable, text_array
 from sordino.data.table import Table
-from sordino.data.words import clean_name, repeats, shown_names
 
 # Rows that are read at once: enough to keep a kernel busy, few enough for twenty such parts to fit into memory.
 ROWS_AT_ONCE = 2**17

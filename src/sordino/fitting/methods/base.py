@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from sordino.core.bound import NOT_COVERED, Certificate, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, ListSchedule, NoisedSums, Part, Scheme, Spec, Unit
+from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, instance_of, one_of
 from sordino.data import Schema
 from sordino.fitting.declaration import EncodedRows
@@ -17,7 +18,6 @@ from sordino.fitting.problem import MOST_COLUMNS, FitProblem, Sources
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, Task
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.mechanisms.rounds import REPLACED
-from sordino.models.base import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,10 @@ class FitPlan:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run gives: a posterior with its model, public settings to store beside it, and cautions for its reader."""
+    """What a run gives: a posterior, its model in words, public settings beside it, and cautions for its reader."""
 
     posterior: Posterior
-    model: Model
+    model: NamedModel | None
     settings: Mapping[str, object] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
 
@@ -59,7 +59,6 @@ class Method(ABC):
     )
     weighs: ClassVar[bool] = False
     intervals_hold: ClassVar[bool] = False  # whether they know all that was released, and were measured to hold
-    intervals_withheld: ClassVar[bool] = False  # whether its intervals are withheld, because they were seen not to hold
     floating_point: ClassVar[Certificate] = NOT_COVERED  # a method that computes its noise exactly says so
 
     def refusal(self, problem: FitProblem) -> str | None:

@@ -27,7 +27,7 @@ from sordino.fitting.methods.base import (
     in_parts,
     method,
 )
-from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.problem import FitProblem, Sources
 from sordino.ledger.release.coverage import (
     FAR,
     MOST_COEFFICIENTS,
@@ -251,7 +251,7 @@ class BoundedInfluence(Method):
         settings |= {WITHHELD_BECAUSE: TOO_SMALL} if made.budget < LEAST_BUDGET else {}
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         settings |= problem.task.kept_settings(problem.schema, problem.settings)
-        return Outcome(law, model_for(problem, variance), settings, cautions)
+        return Outcome(law, problem.task.model(problem, variance), settings, cautions)
 
 
 def _sizes(problem: FitProblem) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
-from sordino.core.validate import instance_of
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import FitPlan, Method, Outcome, described, method, sums_over_all, target_bound
 from sordino.fitting.problem import FitProblem, Sources, class_codes
@@ -17,7 +16,6 @@ from sordino.fitting.tasks import TASKS
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds import ExactRounds
-from sordino.models.base import LinearScoreModel
 from sordino.models.registry import build_model
 from sordino.noise.integer_sums import COVERED, DIGITS, Tallies, Vectors, check_size, digits
 from sordino.noise.port import noised_whole
@@ -116,6 +114,6 @@ def _outcome(
     # The linear model whose intercept stands for a network's constant.
     linear = TASKS["classification" if problem.task.classifies else "regression"]
     task = problem.task if problem.task.linear else linear
-    model = instance_of("the model", build_model(task.model(problem, residual_variance)), LinearScoreModel)
-    posterior = DenseGaussianPosterior(model, scores, np.diag(variances))
-    return Outcome(posterior, model, {LEARNED: A_CONSTANT, **settings})
+    named = task.model(problem, residual_variance)
+    posterior = DenseGaussianPosterior(build_model(named), scores, np.diag(variances))
+    return Outcome(posterior, named, {LEARNED: A_CONSTANT, **settings})

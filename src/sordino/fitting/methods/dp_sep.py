@@ -26,7 +26,7 @@ from sordino.mechanisms.messages import (
     run_message_passing,
 )
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, FactorisedPosterior, Posterior
-from sordino.models.base import Model
+from sordino.models.base import Model, describe_model
 from sordino.models.families.networks import MLPRegression
 from sordino.models.message_passing.gaussians import Site
 from sordino.models.message_passing.sites import GaussianSite, LogisticSite, MixtureSite, NetworkSite
@@ -122,9 +122,9 @@ class StochasticExpectationPropagation(Method):
         model = _model(problem, _RESIDUAL**2)
         posterior = _posterior(problem, release, model, rounds)
         if not check_rounds(problem):
-            return Outcome(posterior, model)
+            return Outcome(posterior, describe_model(model))
         residual = noised_residual_variance(problem, rows.y - scores_at(model, posterior.mean, rows.X)[:, 0], sources)
-        return Outcome(posterior, _model(problem, residual), {"residual_variance": residual})
+        return Outcome(posterior, describe_model(_model(problem, residual)), {"residual_variance": residual})
 
 
 def _steps_spec(problem: FitProblem, rounds: MessageRounds) -> Spec:

@@ -32,7 +32,7 @@ from sordino.mechanisms.variational.evidence_bound import (
     VariationalRelease,
     run_variational,
 )
-from sordino.models.base import Model
+from sordino.models.base import Model, describe_model
 from sordino.models.families.networks import DenseNetwork
 from sordino.noise.integer_sums import DIGITS, Vectors, digits
 from sordino.noise.lattice import COVERED, in_doubles
@@ -114,11 +114,11 @@ class VariationalInference(Method):
         release = run_variational(_steps_spec(problem), model, X, labels, sources.fresh(), options=_OPTIONS)
         posterior = _with_wandering(release, model)
         if steepens:
-            return Outcome(_steepened(problem, model, posterior, X, labels, sources), model)
+            return Outcome(_steepened(problem, model, posterior, X, labels, sources), describe_model(model))
         if not check_rounds(problem):
-            return Outcome(posterior, model)
+            return Outcome(posterior, describe_model(model))
         residual = noised_residual_variance(problem, y - scores_at(model, posterior.mean, X)[:, 0], sources)
-        return Outcome(posterior, model_for(problem, residual), {"residual_variance": residual})
+        return Outcome(posterior, describe_model(model_for(problem, residual)), {"residual_variance": residual})
 
 
 def _model(problem: FitProblem) -> Model:

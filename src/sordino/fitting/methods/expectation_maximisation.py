@@ -9,6 +9,7 @@ from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import FitPlan, Method, Outcome, method, sums_of, sums_over_all, too_many_columns
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.mechanisms.mixture import EmOptions, run_em
+from sordino.models.base import describe_model
 from sordino.models.families.regression import GaussianMixture
 from sordino.noise.lattice import COVERED
 
@@ -39,4 +40,4 @@ class ExpectationMaximisation(Method):
         model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)
         options = EmOptions(learn_weights=True, start_scale=0.5, rate=0.7)
         posterior = run_em(plan.spec, model, rows.X, sources.fresh(), options=options).posterior
-        return Outcome(posterior, instance_of("model", posterior.model, GaussianMixture))
+        return Outcome(posterior, describe_model(posterior.model))

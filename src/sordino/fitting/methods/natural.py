@@ -43,6 +43,7 @@ from sordino.mechanisms.networks.natural_gradients import (
 )
 from sordino.mechanisms.posterior.network import NetworkPosterior, median_size, residual_law
 from sordino.mechanisms.statistics.second_moments import run_statistics
+from sordino.models.base import describe_model
 from sordino.models.families.networks import SkipNetwork
 from sordino.noise.integer_sums import COVERED
 from sordino.noise.randomness import Purpose
@@ -129,7 +130,7 @@ class _Run:
         if counts is not None:
             fewest = float(counts.min())
             rarest = {RAREST: fewest * problem.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
-            return Outcome(NetworkPosterior(model, transform, found, covariance), model, rarest)
+            return Outcome(NetworkPosterior(model, transform, found, covariance), describe_model(model), rarest)
         ends, spec = scale * _LAST_ENDS, next(self.specs)
         sized = residual_counts(spec, residual_sizes(model, found, rows, targets), ends, self.sources.fresh())
         variance, exponent = residual_law(sized, ends, self.records, float(sums_of(spec).sum_noise[0]))
@@ -144,7 +145,7 @@ class _Run:
         means[inner + bias + outer] += linear.mean
         covariance = covariance * np.outer(factors, factors)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
-        return Outcome(NetworkPosterior(network, transform, means, covariance), network, settled)
+        return Outcome(NetworkPosterior(network, transform, means, covariance), describe_model(network), settled)
 
     def _classes(self, codes: Array) -> Array:
         """How many records each class has, with noise; as many as the noise where it hides them."""

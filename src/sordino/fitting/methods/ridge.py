@@ -50,6 +50,7 @@ from sordino.mechanisms.regression.ridge import (
 )
 from sordino.models.base import LinearScoreModel
 from sordino.models.families.regression import Huber
+from sordino.models.registry import build_model
 from sordino.noise.integer_sums import COVERED
 
 _DIRECTIONS, _SKETCHES = 8, 2  # directions of a sketch, and its rounds: the second looks along what the first has shown
@@ -113,7 +114,6 @@ class RidgeSteps(Method):
     """Centre, sketch and noised gradients of scaled rows under a normal prior."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
-    intervals_withheld: ClassVar[bool] = True
 
     def __init__(self, settings: RidgeSettings | None = None) -> None:
         self.settings = settings or RidgeSettings()
@@ -175,8 +175,8 @@ class RidgeSteps(Method):
         found[0] += targets.location
         # What scores do not explain of the targets' variance.
         explained = float(np.trace(mean[1:].T @ geometry.products[1:, 1:] @ mean[1:]))
-        explained_model = model_for(problem, targets.scale**2 * max(1.0 - explained, _LEAST_LEFT))
-        return Outcome(DenseGaussianPosterior(explained_model, found.ravel(), covariance), explained_model)
+        named = problem.task.model(problem, targets.scale**2 * max(1.0 - explained, _LEAST_LEFT))
+        return Outcome(DenseGaussianPosterior(build_model(named), found.ravel(), covariance), named)
 
 
 def _learner(problem: FitProblem) -> LinearScoreModel:

@@ -27,6 +27,7 @@ DRAWS = 256  # draws of the posterior that predictions average over
 ASKED = "asked"  # in the settings of a release: what was asked for, so that the run can be planned again
 # In the settings of a release: the error that its plan expected, over that of the best constant.
 EXPECTED_ERROR = "expected_error_over_constant"
+NO_DECAY = ("weight_decay", 0.0)  # of models whose prior is no part of the loss
 Begin = Callable[[str], None]
 
 

@@ -12,6 +12,7 @@ from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, refuse
 from sordino.fitting.tasks.base import (
     EFFECT_SCALE,
+    NO_DECAY,
     EngineTarget,
     Task,
     TaskOption,
@@ -74,7 +75,7 @@ class Counts(Task):
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         most = max(_limits(problem)[1], 1.0)
-        return NamedModel("poisson", (("rate_cap", most), ("count_cap", most)))
+        return NamedModel("poisson", (NO_DECAY, ("rate_cap", most), ("count_cap", most)))
 
     def family(self, problem: "FitProblem") -> str:
         return "negative-binomial" if problem.settings["overdispersed"] else "poisson"

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.core.spec.instance import NamedModel
-from sordino.fitting.tasks.base import EFFECT_SCALE, ClassTask, NumberTask, task
+from sordino.fitting.tasks.base import EFFECT_SCALE, NO_DECAY, ClassTask, NumberTask, task
 
 if TYPE_CHECKING:
     from sordino.fitting.problem import FitProblem
@@ -28,8 +28,8 @@ class LinearTask(NumberTask):
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         if self.loss == "huber":
-            return NamedModel("huber", (("threshold", _THRESHOLD),))
-        return NamedModel("ridge", (("noise_precision", 1.0 / residual_variance),))
+            return NamedModel("huber", (NO_DECAY, ("threshold", _THRESHOLD)))
+        return NamedModel("ridge", (NO_DECAY, ("noise_precision", 1.0 / residual_variance)))
 
     def family(self, problem: "FitProblem") -> str:
         return "robust" if self.loss == "huber" else "linear"
@@ -62,8 +62,8 @@ class LogisticTask(ClassTask):
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         if problem.classes == 2:
-            return NamedModel("logistic")
-        return NamedModel("softmax", (("classes", problem.classes or 2),))
+            return NamedModel("logistic", (NO_DECAY,))
+        return NamedModel("softmax", (NO_DECAY, ("classes", problem.classes or 2)))
 
     def family(self, problem: "FitProblem") -> str:
         return "logistic" if problem.classes == 2 else "multinomial"

@@ -9,7 +9,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import Interval, whole_number
-from sordino.fitting.tasks.base import Task, TaskOption, positive, task
+from sordino.fitting.tasks.base import NO_DECAY, Task, TaskOption, positive, task
 
 if TYPE_CHECKING:
     from sordino.data import Schema
@@ -47,7 +47,7 @@ class Mixture(Task):
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         components = problem.settings["components"]
         weights = (1.0 / components,) * components
-        return NamedModel("mixture", (("weights", weights), ("spread", problem.settings["spread"])))
+        return NamedModel("mixture", (NO_DECAY, ("weights", weights), ("spread", problem.settings["spread"])))
 
     def gradient_clip(self, problem: "FitProblem") -> float:
         return 1.0 / problem.settings["spread"]

@@ -15,6 +15,7 @@ from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, Interval, number, refuse, whole_number
 from sordino.fitting.tasks.base import (
     EFFECT_SCALE,
+    NO_DECAY,
     EngineTarget,
     SurvivalTime,
     Task,
@@ -82,7 +83,8 @@ class Survival(Task):
             raise InputError(f"The target must say whether the event happened: {wanted}")
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
-        return NamedModel("poisson", (("rate_cap", 1.0), ("count_cap", 1.0)))  # events in bins are counts with exposure
+        # Events in bins are counts with exposure.
+        return NamedModel("poisson", (NO_DECAY, ("rate_cap", 1.0), ("count_cap", 1.0)))
 
     def family(self, problem: "FitProblem") -> str:
         return "cox"

@@ -27,10 +27,9 @@ from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.core.spec.fields import Flag, Text, as_object, read_keys, write_keys
 from sordino.core.spec.instance import NamedModel
 from sordino.core.spec.problem import UNIT
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, instance_of, number, one_of, refuse
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, instance_of, number, one_of, refuse, shown_names
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
-from sordino.data.words import shown_names
 from sordino.mechanisms.chain.release import ChainRelease, KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, from_stored

@@ -8,8 +8,8 @@ shape that depends on public numbers alone: one moves examples into blocks, whic
 the sum; one moves the parameters by the noised sum. So what floating point does before rounding and after noise is the
 same for neighbours, whatever the number of examples is.
 
-Correlated noise, which no lattice holds, is drawn in single precision, and the release says that floating point is not
-covered. So is all noise on a device that does not compute the same bits for an example in all places of a block.
+On a device that does not compute the same bits for an example in all places of a block, noise is drawn in single
+precision, and the release says that floating point is not covered.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
-from sordino.core.spec import NoisedSums, Spec
+from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
 from sordino.mechanisms.chain.run import Progress
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot
@@ -37,12 +37,11 @@ from sordino.noise.randomness import Randomness
 
 
 class TrainingState(NamedTuple):
-    """Where a run is: parameters, what the optimiser remembers, averaged parameters, and past noise."""
+    """Where a run is: parameters, what the optimiser remembers, and averaged parameters."""
 
     params: Array
     memory: Any
     averaged: Array
-    noise: Array
 
 
 class TrainingSteps:
@@ -58,13 +57,12 @@ class TrainingSteps:
 
     def first(self) -> TrainingState:
         run = self.run
-        memory, past = run.training.optimiser.init(run.unravel(run.first)), (len(run.correlation.past), run.dim)
-        return TrainingState(run.first, memory, run.first, jnp.zeros(past))
+        return TrainingState(run.first, run.training.optimiser.init(run.unravel(run.first)), run.first)
 
     def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
         """The next state, and what is watched of the noised sum."""
-        noised, past = self.noised(self._total(state.params, indices), k, state.noise)
-        return self.move(state, jnp.asarray(k, jnp.int32), noised, past)
+        noised = self.noised(self._total(state.params, indices), k)
+        return self.move(state, jnp.asarray(k, jnp.int32), noised)
 
     def _total(self, params: Array, indices: NDArray[np.int32]) -> Array:
         """The sum over examples, block by block; the last one is filled up and masked."""
@@ -79,34 +77,33 @@ class TrainingSteps:
             total = self.sums.plus(total, leaves, block, jnp.asarray(present))
         return total
 
-    def noised(self, total: Array, k: int, past: Array) -> tuple[Array, Array]:
-        """The sum of step k with its noise, and the noise that later steps are correlated with."""
+    def noised(self, total: Array, k: int) -> Array:
+        """The sum of step k with its noise."""
         if self.exact:
-            return self.noise.added(total, k), past
+            return self.noise.added(total, k)
         gaussian = floating_noise(self.randomness, k, (1, self.run.dim), jnp.float32)[0]
-        noise, past = self.run.correlation.step(gaussian, past)
         with in_doubles():
             sums = self.noise.as_floats(total)
         scale = jnp.asarray(self.run.noise[k], jnp.float32)
-        return self.randomness.port.added(Total(jnp.zeros_like(sums), sums), scale, noise), past
+        return self.randomness.port.added(Total(jnp.zeros_like(sums), sums), scale, gaussian)
 
-    def _moved(self, state: TrainingState, k: Array, noised: Array, past: Array) -> tuple[TrainingState, Any]:
+    def _moved(self, state: TrainingState, k: Array, noised: Array) -> tuple[TrainingState, Any]:
         run, training = self.run, self.run.training
-        gradient = run.unravel(noised / run.divisor)
+        gradient = run.unravel(noised / run.algorithm.batch_size)
         update, memory = training.optimiser.update(gradient, state.memory, run.unravel(state.params))
         moved = state.params + ravel_pytree(update)[0]
         # A running average that starts at the first points would hold them for long: its decay grows with the steps.
         decay = jnp.minimum(training.average, (1.0 + k) / (10.0 + k))
         averaged = decay * state.averaged + (1.0 - decay) * moved
         seen = jnp.zeros(0) if training.watch is None else training.watch(run.unravel(noised))
-        return TrainingState(moved, memory, averaged, past), seen
+        return TrainingState(moved, memory, averaged), seen
 
 
 def _sums_of(run: TrainingRun, randomness: Randomness) -> tuple[WholeSums, bool]:
     """The sums of a run, and whether whole numbers can be noised that have the same bits in all places of a block."""
     # What decides is public: a drawn example, the parameters that the run starts from, and the device.
-    exact = isinstance(run.algorithm, NoisedSums) and randomness.draws_exactly
-    leaves, most = run.unravel(run.first), max(run.rows, run.records)
+    exact = randomness.draws_exactly
+    leaves, most = run.unravel(run.first), max(run.rows, run.algorithm.records)
 
     def sums(noise: float, own_bits: bool = False) -> WholeSums:
         clip = run.algorithm.contribution
@@ -158,9 +155,9 @@ def train(
 ) -> Trained:
     """Train a network by noised sums of clipped gradients of `loss(params, example)`, one number for one example.
 
-    The spec is of kind noised-sums, its query beginning with "clipped gradients", or of kind matrix-mechanism. `params`
-    is a tree of arrays that is public, or drawn without the data; `examples` one with examples along the first axis.
-    A run that was killed resumes from its checkpoint. `progress` gets the steps made and their number.
+    The spec is of kind noised-sums, its query beginning with "clipped gradients". `params` is a tree of arrays that is
+    public, or drawn without the data; `examples` one with examples along the first axis. A run that was killed resumes
+    from its checkpoint. `progress` gets the steps made and their number.
     """
     instance_of("randomness", randomness, Randomness)
     check_sums()

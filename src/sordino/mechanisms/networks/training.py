@@ -9,20 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
-from numpy.typing import NDArray
 
 from sordino.core import validate
 from sordino.core.bound import Relation, View
-from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
+from sordino.core.spec import NoisedSums, Spec, SumShape, Unit
 from sordino.mechanisms.chain.batches import Batches, described_batches
 from sordino.mechanisms.checkpoint import content_digest, described, platform, traced
-from sordino.mechanisms.networks.correlated_noise import (
-    BY_PLACE,
-    INDEPENDENT,
-    NoiseCorrelation,
-    correlation_of,
-    participating,
-)
 from sordino.mechanisms.networks.integer_sums import check_examples, sums_exponent
 from sordino.mechanisms.networks.jaxpr import Loss, check_leaves
 from sordino.noise.randomness import Purpose, Randomness
@@ -73,7 +65,6 @@ class Training:
         optimiser: turns noised mean gradients into updates, such as `optax.adam(1e-3)`.
         average: decay of the running average of the weights; 0 for none.
         microbatch: examples on the device at once.
-        divisor: what sums are divided by where the spec does not say (matrix mechanisms).
         keep: numbers of the steps after which the weights are kept, such as those of an ensemble.
         watch: of every noised sum, a tree like the parameters, an array that is handed out beside the weights.
 
@@ -87,7 +78,6 @@ class Training:
     optimiser: Any
     average: float = 0.0
     microbatch: int = 512
-    divisor: int | None = None
     keep: tuple[int, ...] = ()
     watch: Callable[[Any], Array] | None = None
 
@@ -97,8 +87,6 @@ class Training:
             raise validate.refuse("optimiser", "to have init and update, as those of optax", word)
         object.__setattr__(self, "average", validate.number("average", self.average, _SHARE))
         object.__setattr__(self, "microbatch", validate.whole_number("microbatch", self.microbatch))
-        if self.divisor is not None:
-            object.__setattr__(self, "divisor", validate.whole_number("divisor", self.divisor, validate.COUNT))
 
 
 class TrainingRun:
@@ -106,12 +94,18 @@ class TrainingRun:
 
     def __init__(self, spec: Spec, loss: Loss, params: Any, examples: Any, training: Training) -> None:
         self.spec, self.training, self.loss = spec, validate.instance_of("training", training, Training), loss
-        if not isinstance(spec.algorithm, NoisedSums | MatrixMechanism):
-            allowed = "to be noised-sums or matrix-mechanism for a training run"
-            raise validate.refuse("algorithm.kind", allowed, spec.algorithm.words)
-        self.algorithm = spec.algorithm
+        self.algorithm = run = validate.instance_of("spec.algorithm", spec.algorithm, NoisedSums)
         self.rows = check_examples(examples)
-        self.noise, self.correlation = self._noise()
+        if spec.view is not View.ALL_ITERATES:
+            raise validate.refuse("view", "to be all-iterates for a training run", spec.view.value)
+        if not run.query.startswith(QUERY):
+            raise validate.refuse("algorithm.query", f"to begin with {QUERY!r} for a training run", run.query)
+        if run.unit is not Unit.RECORD or run.shape is not SumShape.VECTOR:
+            raise validate.refuse("algorithm.unit", "to be one record, and sums of vectors", run.words)
+        # Under replace-one the number of rows is public and stated; under add-remove it must stay secret.
+        if spec.relation is Relation.REPLACE_ONE and self.rows != run.records:
+            raise validate.refuse("examples", f"to be algorithm.records = {run.records} rows", self.rows)
+        self.noise, self.steps = run.sum_noise, run.rounds
         self.examples = jax.tree.map(jnp.asarray, examples)
         check_leaves(params)
         self.first, self.unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params))
@@ -120,56 +114,15 @@ class TrainingRun:
     @property
     def block(self) -> int:
         """Examples on the device at once: public, which the number at hand is not, under add-remove."""
-        return min(self.training.microbatch, max(1, self.records))
-
-    @property
-    def records(self) -> int:
-        """A public number of examples; of a matrix mechanism none is stated."""
-        return self.algorithm.records if isinstance(self.algorithm, NoisedSums) else self.rows
-
-    @property
-    def steps(self) -> int:
-        return self.algorithm.rounds if isinstance(self.algorithm, NoisedSums) else self.algorithm.steps
+        return min(self.training.microbatch, max(1, self.algorithm.records))
 
     @property
     def example(self) -> Any:
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self.examples)
 
-    def _noise(self) -> tuple[NDArray[np.float64], NoiseCorrelation]:
-        """The noise of every step, and its correlation; what this run cannot be is refused."""
-        run = self.algorithm
-        if self.spec.view is not View.ALL_ITERATES:
-            raise validate.refuse("view", "to be all-iterates for a training run", self.spec.view.value)
-        if isinstance(run, NoisedSums):
-            if not run.query.startswith(QUERY):
-                raise validate.refuse("algorithm.query", f"to begin with {QUERY!r} for a training run", run.query)
-            if run.unit is not Unit.RECORD or run.shape is not SumShape.VECTOR:
-                raise validate.refuse("algorithm.unit", "to be one record, and sums of vectors", run.words)
-            # Under replace-one the number of rows is public and stated; under add-remove it must stay secret.
-            if self.spec.relation is Relation.REPLACE_ONE and self.rows != run.records:
-                raise validate.refuse("examples", f"to be algorithm.records = {run.records} rows", self.rows)
-            return run.sum_noise, INDEPENDENT
-        if self.training.divisor is None:
-            raise validate.refuse("divisor", "to be given for a matrix mechanism", None, "state the expected batch")
-        if run.participation.scheme in BY_PLACE and self.spec.relation is not Relation.REPLACE_ONE:
-            allowed = "to be replace-one where turns go by place in the table"
-            remedy = "draw turns by balls-in-bins, poisson or random-allocation"
-            raise validate.refuse("relation", allowed, self.spec.relation.value, remedy)
-        return np.full(run.steps, run.noise_multiplier * run.contribution), correlation_of(run.strategy, run.steps)
-
-    @property
-    def divisor(self) -> int:
-        """The public number that sums are divided by; never one that is read off the rows."""
-        given = self.training.divisor
-        if given is None and isinstance(self.algorithm, NoisedSums):
-            return self.algorithm.batch_size
-        return validate.whole_number("divisor", given, validate.COUNT)
-
     def batches(self, randomness: Randomness) -> Batches | None:
         """The examples of every step; None where each uses all."""
         generator, run = randomness.generator(Purpose.BATCHES), self.algorithm
-        if isinstance(run, MatrixMechanism):
-            return participating(run, self.rows, generator)
         return described_batches(run.sampling, run.records, self.rows, run.rounds, generator)
 
     def identity(self, salt: bytes) -> dict[str, Any]:
@@ -181,7 +134,7 @@ class TrainingRun:
             *jax.tree.leaves(self.example),
         )
         chosen = self.training
-        public = [chosen.average, chosen.microbatch, chosen.divisor, list(chosen.keep)]
+        public = [chosen.average, chosen.microbatch, list(chosen.keep)]
         return platform() | {
             "spec": self.spec.to_dict(),
             "model": [digest, start, described(chosen.optimiser), public],

@@ -5,7 +5,7 @@ table. Everything is computed from numbers that a release stores, so a folder an
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.core.arrays import weighted_quantiles
+from sordino.core.arrays import Array
 from sordino.core.results import PRIOR_DOMINATED
-from sordino.core.validate import NON_NEGATIVE, InputError, number, one_of, own_arrays, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, one_of, own_arrays, refuse, whole_number
 from sordino.mechanisms.posterior.laws import Posterior, Prediction, Values, checked_level
 
 # What a score is, for every family: the mean of the target, log odds against the first class, or the log of a rate.
@@ -30,6 +30,20 @@ ARRAYS = frozenset({"draws", "weights", "parts", "to_table", "places"})
 _NUMBERS = ("residual_scale", "residual_error", "dispersion")
 # Scores beyond this are no rates of anything.
 _LARGEST_SCORE = 50.0
+
+
+def weighted_quantiles(draws: Array, weights: Array, levels: Sequence[float]) -> Array:
+    """Quantiles of weighted draws, (columns, levels); as numpy's for equal weights, up to the gap of two draws."""
+    order = np.argsort(draws, axis=0)
+    values = np.take_along_axis(draws, order, axis=0)
+    reached = np.cumsum(weights[order], axis=0) - 0.5 * weights[order]
+    return np.array([np.interp(levels, reached[:, j], values[:, j]) for j in range(draws.shape[1])])
+
+
+def tails(level: float) -> list[float]:
+    """The shares of draws below the lower and below the upper end of a central interval."""
+    number("level", level, OPEN_UNIT)
+    return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,29 +150,9 @@ class CoefficientPosterior(Posterior):
         return found / np.maximum(found.sum(axis=0), 1e-300)
 
     @property
-    def sampling(self) -> Values:
-        """The share of each coefficient's variance that is there without privacy as well."""
-        return self.shares[0]
-
-    @property
-    def privacy(self) -> Values:
-        """The share that is noise, and what noise leaves open about the rows."""
-        return self.shares[1]
-
-    @property
-    def prior(self) -> Values:
-        """The share of the variance that the prior sets."""
-        return self.shares[2]
-
-    @property
     def prior_dominated(self) -> NDArray[np.bool_]:
         """Coefficients that say more about the declared size of effects than about the table."""
-        return self.prior >= PRIOR_DOMINATED
-
-    @property
-    def widened(self) -> Values:
-        """By what factor privacy widens each interval: 1.12 reads "12 % wider"."""
-        return np.sqrt((self.sampling + self.privacy) / np.maximum(self.sampling, 1e-12))
+        return self.shares[2] >= PRIOR_DOMINATED
 
     def interval(self, level: float) -> tuple[Values, Values]:
         tail = 0.5 * (1.0 - checked_level(level))

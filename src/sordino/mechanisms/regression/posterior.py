@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.arrays import Array, tails, weighted_quantiles
+from sordino.core.arrays import Array
 from sordino.core.results import PRIOR_DOMINATED
+from sordino.mechanisms.posterior.coefficients import tails, weighted_quantiles
 from sordino.mechanisms.regression.learn import Learned, settled
 from sordino.mechanisms.regression.noised import floored, inverse_of, roots_of_precisions
 from sordino.mechanisms.regression.plan import Plan

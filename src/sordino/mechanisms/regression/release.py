@@ -12,9 +12,8 @@ from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.regression.learn import Learned, steps
 from sordino.mechanisms.regression.plan import Plan, PlannedStatistic
 from sordino.mechanisms.regression.rows import Given, InMemory
-from sordino.noise.port import Statistic, SumNoise
+from sordino.noise.port import Statistic, Summed, SumNoise, check_capacity
 from sordino.noise.randomness import Randomness
-from sordino.noise.wide_sums import Summed, check_capacity
 
 Total = Callable[[Statistic], Summed]
 

@@ -20,8 +20,8 @@ from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import At, Family, Says, family_of
 from sordino.noise.integer_sums import DIGITS, MOST_ROWS, ROWS_PER_BLOCK, check_size
+from sordino.noise.port import Summed, WideSums
 from sordino.noise.whole_rows import INSIDE, ExactWeights, checked_rows, own_directions, shorten
-from sordino.noise.wide_sums import Summed, WideSums
 
 if TYPE_CHECKING:
     from sordino.mechanisms.regression.plan import Plan

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.core.validate import InputError, Interval, Mistakes, whole_number
+from sordino.core.validate import InputError, Interval, Mistakes, shown_names, whole_number
 from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Schema
-from sordino.data.words import shown_names
 from sordino.mechanisms.statistics.questions import (
     Bounds,
     Correlation,
