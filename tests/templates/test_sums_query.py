@@ -13,7 +13,6 @@ from sordino.accounting.evaluate import explain
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
-from sordino.ledger.release.document import posterior_arrays
 from sordino.ledger.verification import EntryVerdict
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.rounds import run_sums
@@ -85,7 +84,7 @@ def test_the_release_is_stored_read_back_and_certified(tmp_path):
     bound = explain(spec, DELTA).tightest
     assert bound is not None
     released = ran(spec, table(), SeededRandomness(3))
-    kind, arrays = released.query, posterior_arrays(released.posterior)
+    kind, arrays = released.query, released.posterior.arrays
     assert (kind, released.spec) == (NAME, spec)
     model = describe_model(GaussianLinear())
     folder = write_release(tmp_path / "one", StoredRelease(kind, spec, bound, DELTA, False, arrays, model=model))

@@ -12,7 +12,8 @@ from sordino.data.columns.base import ReadCells
 from sordino.data.raw_columns import Column
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
-from sordino.data.sources.registry import TablePart, column_kinds, joined, parts_of
+from sordino.data.sources.in_memory import from_matrix
+from sordino.data.sources.registry import TablePart, column_kinds, joined, parts_of, read_table
 from sordino.data.table import Table, empty_columns
 from sordino.data.units import UnitGroups, grouped, key_codes
 
@@ -25,6 +26,15 @@ class EncodedTable(NamedTuple):
     target: np.ndarray
     units: NDArray[np.intp] | None = None
     weights: NDArray[np.float64] | None = None
+
+
+def as_table(schema: Schema, X: object) -> Table:
+    """A table from a plain array with the schema's columns in order, or from anything with names."""
+    if isinstance(X, Table):
+        return X
+    if isinstance(X, np.ndarray) and X.dtype.names is None:
+        return from_matrix(X, [feature.name for feature in schema.features])
+    return read_table(schema.source(X), None if schema.extra_columns == "refuse" else schema.named_columns())
 
 
 def encode(schema: Schema, table: Table, relation: Relation) -> EncodedTable:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
-from sordino.data import Schema, Table, encode, encode_features, from_arrays, from_matrix, read_schema, read_table
-from sordino.data.encode import cells_of, check_number, check_parts, check_types
+from sordino.data import Schema, Table, encode, encode_features, from_arrays, from_matrix, read_schema
+from sordino.data.encode import as_table, cells_of, check_number, check_parts, check_types
 from sordino.data.sources.registry import empty_table, parts_of
 from sordino.fitting.array_schema import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.fitting.tasks import Task
@@ -73,9 +73,15 @@ def encoded_rows(declaration: FitDeclaration, relation: Relation, X: object, y: 
     """Encode private rows: features and targets; labels as signs where there are two, as codes where there are more."""
     schema = declaration.schema
     table = as_table(schema, X)
-    if y is not None and schema.target is not None:
+    if schema.target is None:
+        features = encode_features(schema, table)
+        check_number(schema, relation, len(features))
+        return EncodedRows(features, np.zeros(len(features)))
+    if y is not None:
         table = Table({**table.columns, **from_arrays({schema.target.name: y}).columns})
-    return encoded_table(declaration, relation, table)
+    encoded = encode(schema, table, relation)
+    target = declaration.task.encoded(schema.target.kind, np.asarray(encoded.target, np.float64))
+    return EncodedRows(encoded.features, target, encoded.units, encoded.weights)
 
 
 def encoded_arrays(
@@ -93,19 +99,7 @@ def encoded_arrays(
     if schema.weight is not None:
         known = np.ones(X.shape[0]) if weights is None else numbers_of(weights, bounds)
         columns |= from_arrays({schema.weight.column: known}).columns
-    return encoded_table(declaration, relation, Table(columns))
-
-
-def encoded_table(declaration: FitDeclaration, relation: Relation, table: Table) -> EncodedRows:
-    """Encode a table that has all declared columns, the target among them."""
-    schema = declaration.schema
-    if schema.target is None:
-        features = encode_features(schema, table)
-        check_number(schema, relation, len(features))
-        return EncodedRows(features, np.zeros(len(features)))
-    encoded = encode(schema, table, relation)
-    target = declaration.task.encoded(schema.target.kind, np.asarray(encoded.target, np.float64))
-    return EncodedRows(encoded.features, target, encoded.units, encoded.weights)
+    return encoded_rows(declaration, relation, Table(columns), None)
 
 
 def bare_weights(sample_weight: object, bounds: ArrayBounds, rows: int) -> Bare | None:
@@ -147,13 +141,6 @@ def _code(known: dict[Any, int], cell: object) -> int:
         return known.get(cell, -1)
     except Exception:  # what cannot be hashed is no label
         return -1
-
-
-def as_table(schema: Schema, X: object) -> Table:
-    """A table from a plain array with the schema's columns in order, or from anything with names."""
-    if isinstance(X, np.ndarray) and X.dtype.names is None:
-        return from_matrix(X, [feature.name for feature in schema.features])
-    return read_table(schema.source(X), None if schema.extra_columns == "refuse" else schema.named_columns())
 
 
 def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> FitDeclaration:

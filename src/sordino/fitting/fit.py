@@ -37,7 +37,7 @@ from sordino.fitting.table_parts import IN_MEMORY, METHOD, Progress, TableInPart
 from sordino.fitting.tasks import ASKED, AUTO, EXPECTED_ERROR, MODELS, Begin, Task, ignore_progress
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
+from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD
 from sordino.mechanisms.rounds import check_noise
 
 
@@ -151,7 +151,7 @@ def fit_contents(
     return RunContents(
         kind=f"{problem.task.word}/{plan.method.name}",
         model=outcome.model,
-        arrays=posterior_arrays(outcome.posterior),
+        arrays=outcome.posterior.arrays,
         floating_point=plan.method.floating_point_of(problem),
         result=result,
         settings={

@@ -15,7 +15,7 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import Measurement, Schema, Table, encode_features, from_arrays, read_table
-from sordino.fitting.declaration import as_table
+from sordino.data.encode import as_table
 from sordino.fitting.tasks import DRAWS, Task, task_of
 from sordino.fitting.tasks.base import blocks
 from sordino.ledger.release import StoredRelease, posterior_of

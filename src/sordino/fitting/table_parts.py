@@ -18,7 +18,7 @@ from sordino.data.table import Table
 from sordino.engines.totals import Encode, Engine, Progress, Totals, engine_of, ignore_progress
 from sordino.engines.unit_buckets import UnitSpread, buckets_for
 from sordino.fitting.charge import RowAccess
-from sordino.fitting.declaration import FitDeclaration, encoded_table
+from sordino.fitting.declaration import FitDeclaration, encoded_rows
 from sordino.fitting.methods import Outcome
 from sordino.fitting.methods.bounded_influence import BoundedInfluence, InfluencePlan, given_rows
 from sordino.fitting.problem import Sources
@@ -39,7 +39,7 @@ class EncodedThere:
 
     def __call__(self, table: Table) -> Iterator[UnitRows]:
         # How many records there are is compared for all parts together, and not here.
-        X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table)
+        X, y, units, weights = encoded_rows(self.declaration, Relation.ADD_REMOVE, table, None)
         made = self.plan.made
         given = replace(given_rows(self.plan.problem, self.plan.columns, X, y, units), weight=weights)
         yield from unit_rows(made.family, made.declaration, given)

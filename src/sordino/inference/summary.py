@@ -167,17 +167,19 @@ def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
 def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     """The coefficients of a release as a table, without lines where none means something by itself."""
     number("level", level, OPEN_UNIT)
+    held, said = coverage.release_coverage(release, coverage.COEFFICIENTS, level), coverage.cautions_of(release)
     known = coefficients_if_known(release)
     if known is not None:
         title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
-        remarks, facts = _remarks(release, known, level), facts_of(release, known.family)
-        said = coverage.cautions_of(release)
+        remarks, facts = _remarks(release, known, held), facts_of(release, known.family)
         return Summary(title, lines(known, level), level, words, known.ratio, True, said, remarks, facts)
     predictor = Predictor(release)
     if predictor.task.clusters:
         found, words, remark = _means(predictor, level), "", _MEANS
     else:
-        found, words, remark = _estimates(predictor, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
+        found, words, remark = (
+            _estimates(predictor, held, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
+        )
     return Summary(_title(release), found, level, words, "", False, release.cautions, (remark,), facts_of(release))
 
 
@@ -198,7 +200,7 @@ def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str],
     )
 
 
-def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple[str, ...]:
+def _remarks(release: StoredRelease, known: Coefficients, held: str | None) -> tuple[str, ...]:
     """What the columns mean, and what classes and categories are compared with."""
     labels = release.settings.get("labels")
     said = []
@@ -216,7 +218,6 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
             f"The hazard is constant in each time bin. Bins are compared with the first, from {first:g} to {second:g}, "
             "whose hazard where all columns are 0 is exp of the intercept."
         )
-    held = coverage.release_coverage(release, coverage.COEFFICIENTS, level)
     if held is not None:
         said.append(f"Coverage of such intervals on simulated tables: {held}.")
     return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
@@ -280,9 +281,9 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
     )
 
 
-def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], str, str]:
+def _estimates(predictor: Predictor, held: str | None, level: float) -> tuple[tuple[Line, ...], str, str]:
     """Estimates of methods whose intervals are not known to hold: lines, what was measured of them, and a remark."""
-    release, law, words, ends = predictor.release, predictor.posterior, None, []
+    law, words, ends = predictor.posterior, None, []
     if isinstance(law, CoefficientPosterior):
         table = law.in_table_units()
         names, estimates = table.names, table.mean.tolist()
@@ -291,7 +292,7 @@ def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], st
         if predictor.only_a_constant:
             outputs = predictor.outputs
             names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
-        words = coverage.release_coverage(release, coverage.COEFFICIENTS, level)
+        words = held
         estimates = (matrix @ law.mean[: matrix.shape[1]] + constant).tolist()
         if words is not None:
             drawn = law.sample(np.random.default_rng(_SEED), _DRAWS)[:, : matrix.shape[1]]
@@ -299,7 +300,7 @@ def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], st
             ends = weighted_quantiles(drawn @ matrix.T + constant, equal, tails(level)).tolist()
     found = zip(names, estimates, ends or [(None, None)] * len(names), strict=True)
     rows = tuple(Line(name, mean, None, *both, level=level) for name, mean, both in found)
-    withheld = _WITHHELD.format(coverage.withheld(release) or coverage.NOT_MEASURED)
+    withheld = _WITHHELD.format(coverage.withheld(predictor.release) or coverage.NOT_MEASURED)
     return rows, words or "", withheld if words is None else _UNTESTED
 
 

@@ -32,15 +32,13 @@ from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.mechanisms.chain.release import ChainRelease, KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
-from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, from_stored
+from sordino.mechanisms.posterior.coefficients import from_stored
 from sordino.mechanisms.posterior.laws import (
     DenseGaussianPosterior,
     DrawsPosterior,
     FactorisedPosterior,
-    GaussianPosterior,
     Posterior,
 )
-from sordino.mechanisms.posterior.network import ARRAYS as NETWORK_ARRAYS
 from sordino.mechanisms.posterior.network import NetworkPosterior
 from sordino.models.registry import build_model
 
@@ -357,25 +355,7 @@ def chain_arrays(release: ChainRelease) -> tuple[str, dict[str, np.ndarray]]:
     return "average", {"averages": on_release_grid(release.spec, averages)}
 
 
-# By the names of the arrays that a release holds, in the order in which the posterior takes them and names them, too.
-_POSTERIORS: dict[tuple[str, ...], Any] = {
-    ("draws",): DrawsPosterior,
-    ("means", "deviations"): FactorisedPosterior,
-    ("means", "covariances"): DenseGaussianPosterior,
-    NETWORK_ARRAYS: NetworkPosterior,
-}
-
-
-def posterior_arrays(posterior: Posterior) -> dict[str, np.ndarray]:
-    """The arrays from which a posterior is rebuilt."""
-    if isinstance(posterior, CoefficientPosterior):
-        return posterior.arrays
-    if isinstance(posterior, GaussianPosterior):
-        return {"means": posterior.mean, "covariances": posterior.covariance}
-    for names, kind in _POSTERIORS.items():
-        if isinstance(posterior, kind):
-            return {name: np.asarray(getattr(posterior, name)) for name in names}
-    raise InputError(f"Expected a posterior that can be stored, got a {type(posterior).__name__}.")
+_POSTERIORS: tuple[Any, ...] = (DrawsPosterior, FactorisedPosterior, DenseGaussianPosterior, NetworkPosterior)
 
 
 def posterior_of(release: StoredRelease) -> Posterior:
@@ -384,7 +364,7 @@ def posterior_of(release: StoredRelease) -> Posterior:
         raise InputError("The model of this release is not registered. Build its posterior.")
     if release.arrays.keys() == COEFFICIENT_ARRAYS:
         return from_stored(release.arrays, release.settings)
-    for names, made in _POSTERIORS.items():
-        if release.arrays.keys() == set(names):
-            return made(build_model(release.model), *(release.arrays[name] for name in names))
+    for kind in _POSTERIORS:
+        if release.arrays.keys() == set(kind.stored):
+            return kind(build_model(release.model), *(release.arrays[name] for name in kind.stored))
     raise InputError(f"This release has no posterior; it holds {', '.join(release.arrays)}.")

@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.core.validate import OPEN_UNIT, number, own_arrays, refuse, whole_number
+from sordino.core.validate import OPEN_UNIT, InputError, number, own_arrays, refuse, whole_number
 from sordino.models.base import Model
 from sordino.models.message_passing.gaussians import DiagonalGaussian, GaussianFamily, Moments, Site
 
@@ -26,6 +27,15 @@ class Prediction:
 
 class Posterior(ABC):
     """A posterior over one parameter vector, Gaussian with its mean and covariance unless a subclass says otherwise."""
+
+    stored: ClassVar[tuple[str, ...]] = ()  # its arrays in a release, in the order in which it takes them
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a release stores of it."""
+        if not self.stored:
+            raise InputError(f"Expected a posterior that can be stored, got a {type(self).__name__}.")
+        return {name: np.asarray(getattr(self, name)) for name in self.stored}
 
     @property
     @abstractmethod
@@ -72,6 +82,8 @@ def checked_level(level: float) -> float:
 @dataclass(frozen=True, eq=False)
 class DrawsPosterior(Posterior):
     """Draws of shape (chains, draws, dim) under a model; a release's last iterates are one draw for each chain."""
+
+    stored = ("draws",)
 
     model: Model
     draws: NDArray[np.floating]
@@ -126,6 +138,10 @@ class GaussianPosterior(Posterior):
             raise refuse("natural parameters", "to be finite with a positive definite precision", "others")
 
     @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"means": self.mean, "covariances": self.covariance}
+
+    @property
     def _diagonal(self) -> bool:
         return isinstance(self.family, DiagonalGaussian)
 
@@ -172,6 +188,8 @@ class StoredGaussian(Posterior):
 class DenseGaussianPosterior(StoredGaussian):
     """Mean and covariance of a model's parameters."""
 
+    stored = ("means", "covariances")
+
     model: Model
     means: Values
     covariances: Values
@@ -187,6 +205,8 @@ class DenseGaussianPosterior(StoredGaussian):
 @dataclass(frozen=True, eq=False)
 class FactorisedPosterior(StoredGaussian):
     """A mean and a standard deviation for each parameter of a model."""
+
+    stored = ("means", "deviations")
 
     model: Model
     means: Values

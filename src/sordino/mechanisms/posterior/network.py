@@ -17,8 +17,6 @@ from sordino.mechanisms.posterior.laws import StoredGaussian, as_doubles
 from sordino.models.families.networks import SkipNetwork
 from sordino.noise.whole_rows import own_products
 
-ARRAYS = ("transform", "means", "covariances")
-
 
 @dataclass(frozen=True, eq=False)
 class NetworkPosterior(StoredGaussian):
@@ -28,6 +26,8 @@ class NetworkPosterior(StoredGaussian):
     linearised Laplace posterior (Immer, Korzepa & Bauer 2021).
     """
 
+    stored = ("transform", "means", "covariances")
+
     model: SkipNetwork
     transform: Array
     means: Array
@@ -35,7 +35,7 @@ class NetworkPosterior(StoredGaussian):
 
     def __post_init__(self) -> None:
         instance_of("model", self.model, SkipNetwork)
-        for name, own in zip(ARRAYS, as_doubles(self, *ARRAYS), strict=True):
+        for name, own in zip(self.stored, as_doubles(self, *self.stored), strict=True):
             if own.ndim != (1 if name == "means" else 2) or not np.isfinite(own).all():
                 raise refuse(name, "to be finite numbers in one or two dimensions", f"shape {own.shape}")
         wanted = self.model.dim(self.transform.shape[1])
