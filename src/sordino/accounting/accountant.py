@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, bounds_of, explain, why_none
 from sordino.core import spec as specs
-from sordino.core.bound import Bound, Relation, View
+from sordino.core.bound import Bound, Relation, RelationWord, View
 from sordino.core.guarantee import check_delta
 from sordino.core.results import figure_axes
 from sordino.core.spec import Batch, Clipping, Part, Participation, Problem, Scheme, Spec
@@ -17,8 +17,6 @@ from sordino.core.spec.mechanisms import AnswerNoise, AnswerNoiseKind
 from sordino.core.validate import NON_NEGATIVE, SHARE, InputError, instance_of, number, whole_number
 from sordino.mechanisms.chain import specs as chains
 from sordino.mechanisms.chain.specs import ChainOptions, Step
-
-RelationWord = Literal["replace-one", "add-remove"] | Relation
 
 
 @dataclass(frozen=True)

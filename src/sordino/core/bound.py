@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import cache
 from importlib import resources
+from typing import Literal
 
 from sordino.core import validate
 from sordino.core.guarantee import Guarantee, guarantee_from_dict
@@ -24,6 +25,9 @@ class Relation(StrEnum):
 
     REPLACE_ONE = "replace-one"
     ADD_REMOVE = "add-remove"
+
+
+RelationWord = Literal["replace-one", "add-remove"] | Relation
 
 
 class View(StrEnum):

@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sordino.core.arrays import Array
-from sordino.core.bound import Bound, Relation
+from sordino.core.bound import Bound, Relation, RelationWord
 from sordino.core.validate import InputError, one_of, whole_number
 from sordino.fitting.array_schema import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
 from sordino.fitting.charge import as_ledger
@@ -55,7 +55,7 @@ class PrivateEstimator(BaseEstimator):
 
     epsilon: float
     delta: float
-    relation: str
+    relation: RelationWord
     schema: Any
     method: str = AUTO
     draws: int = DRAWS

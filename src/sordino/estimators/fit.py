@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sordino.core.bound import Relation
+from sordino.core.bound import RelationWord
 from sordino.core.validate import InputError, one_of
 from sordino.estimators import linear, supervised
 from sordino.estimators.base import PrivateEstimator
@@ -20,7 +20,7 @@ def fit(
     *,
     epsilon: float,
     delta: float,
-    relation: Relation | str,
+    relation: RelationWord,
     records: int | None = None,
     unit: str | None = None,
     most_records: int | None = None,

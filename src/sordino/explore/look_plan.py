@@ -9,7 +9,7 @@ depend on the first; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2 however th
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class LookPlan(NamedTuple):
     @classmethod
     def of(
         cls, asked: Sequence[ParsedQuestion], schema: Schema, epsilon: float, delta: float, relation: Relation
-    ) -> "LookPlan":
+    ) -> Self:
         """Noise and spec, from public numbers alone."""
         public = Count if relation is Relation.REPLACE_ONE else ()
         charged = [one for one in asked if not isinstance(one.question, public)]

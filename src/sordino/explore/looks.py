@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.evaluate import explain
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, RelationWord
 from sordino.core.results import Result, ResultTable
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data.columns.base import ColumnKind, MissingRule
@@ -115,7 +115,7 @@ def look(
     *,
     epsilon: float,
     delta: float,
-    relation: str,
+    relation: RelationWord,
     schema: object = None,
     records: int | None = None,
     ledger: object = None,

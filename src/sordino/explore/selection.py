@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from sordino.accounting.evaluate import Explanation, explain
-from sordino.core.bound import Relation, View
+from sordino.core.bound import Relation, RelationWord, View
 from sordino.core.gaussian import largest_mu, narrow, up
 from sordino.core.spec import Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, Part
@@ -139,7 +139,7 @@ def choose(
     schema: Any,
     epsilon: float,
     delta: float,
-    relation: str,
+    relation: RelationWord,
     trials: float | None = None,
     ledger: object = None,
     random_state: int | None = None,
@@ -240,7 +240,7 @@ class ChoicePlan(NamedTuple):
         delta: float,
         relation: Relation,
         expected: float,
-    ) -> "ChoicePlan":
+    ) -> Self:
         """Shares of the budget, plans and the certificate, from public numbers alone."""
         wanted, fails = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
         trials = NegativeBinomialTrials(shape=1.0, stop=coin_parts(1.0 / expected) / _COIN)

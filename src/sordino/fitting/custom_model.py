@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, RelationWord
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
@@ -65,7 +65,7 @@ def fit_custom(
     *,
     epsilon: float,
     delta: float,
-    relation: Relation | str,
+    relation: RelationWord,
     records: int | None,
     unit: str | None,
     most_records: int | None,

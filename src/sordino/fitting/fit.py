@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, RelationWord
 from sordino.core.validate import InputError, instance_of, one_of
 from sordino.data import Schema, clip_rows
 from sordino.data.encode import number_of
@@ -199,7 +199,7 @@ def fit_table(
     *,
     epsilon: float,
     delta: float,
-    relation: str,
+    relation: RelationWord,
     schema: object,
     method: str = AUTO,
     ledger: object = None,

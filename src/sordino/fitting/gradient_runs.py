@@ -13,7 +13,7 @@ from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, at_delta, theorem_named
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.training_canaries import check_planting, train_and_audit
-from sordino.core.bound import NOT_COVERED, Certificate, Relation, View, exactly_computed
+from sordino.core.bound import NOT_COVERED, Certificate, Relation, RelationWord, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain
 from sordino.core.validate import InputError, one_of, refuse, whole_number
@@ -174,7 +174,7 @@ def fit_network(
     *,
     epsilon: float,
     delta: float,
-    relation: str,
+    relation: RelationWord,
     rounds: int,
     clip: float,
     training: Training,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class FitCheckpoint:
         *,
         private: bool,
         numbers: Mapping[str, int] = MappingProxyType({}),
-    ) -> "FitCheckpoint":
+    ) -> Self:
         """The rounds of this run that are kept at a path; where there are none a file is made, before anybody pays."""
         # Rounds whose noise a seed gives again are no rounds of a private fit.
         book = None if ledger is None else str(ledger.path.resolve())

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, RelationWord
 from sordino.core.gaussian import least_true
 from sordino.core.results import Result, ResultTable, by_name, figure, figure_axes, percent
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
@@ -313,7 +313,7 @@ def plan(
     *,
     epsilon: float,
     delta: float,
-    relation: str,
+    relation: RelationWord,
     records: int | None = None,
     level: float = LEVEL,
     effect: Mapping[str, float] | float | None = None,

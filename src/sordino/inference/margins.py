@@ -6,7 +6,7 @@ rows of a public table. An effect is a difference of two margins. All come from 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -158,7 +158,7 @@ class _Setting(NamedTuple):
     remarks: tuple[str, ...]
 
     @classmethod
-    def of(cls, release: StoredRelease, at: Mapping[str, object] | None, over: object) -> "_Setting":
+    def of(cls, release: StoredRelease, at: Mapping[str, object] | None, over: object) -> Self:
         predictor = Predictor(release)
         if not predictor.knows_means:
             raise InputError(

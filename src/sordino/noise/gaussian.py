@@ -15,7 +15,7 @@ exp(D / scale): the guarantee of the Laplace mechanism of that scale, with nothi
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class ExactGaussians(OneProcess):
         self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1
 
     @classmethod
-    def of(cls, randomness: Randomness, size: int) -> "ExactGaussians":
+    def of(cls, randomness: Randomness, size: int) -> Self:
         """As many as a run needs, from its stream of noise; they meet sums in the port of its randomness."""
         return cls(randomness.generator(Purpose.NOISE), size, port=randomness.port)
 

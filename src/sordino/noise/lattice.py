@@ -44,7 +44,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -191,7 +191,7 @@ class Lattice:
     rest_exponent: int
 
     @classmethod
-    def of(cls, bound: float, entries: int, noise: float) -> "Lattice":
+    def of(cls, bound: float, entries: int, noise: float) -> Self:
         """For contributions of this bound and this many entries, and noise of this scale, the largest of a run."""
         unit = math.frexp(bound)[1] + 1 - UNIT_DIGITS
         # frexp(2^-k) has exponent 1 - k, so 2^exponent is above the noise.

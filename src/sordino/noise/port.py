@@ -161,7 +161,7 @@ class SumNoise:
         self._drawn, self._used = drawn, 0
 
     @classmethod
-    def of(cls, randomness: Randomness, numbers: int) -> "SumNoise":
+    def of(cls, randomness: Randomness, numbers: int) -> Self:
         return cls(ExactGaussians.of(randomness, numbers))
 
     def statistic(
@@ -218,7 +218,7 @@ class ExactDraws:
         self.generator, self._port = generator, port
 
     @classmethod
-    def of(cls, randomness: Randomness) -> "ExactDraws":
+    def of(cls, randomness: Randomness) -> Self:
         return cls(randomness.generator(Purpose.NOISE), randomness.port)
 
     def laplace(self, value: int, scale: float) -> int:

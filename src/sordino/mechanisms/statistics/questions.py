@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class Rows:
         self._numbers: dict[str, Array] = {}
 
     @classmethod
-    def of(cls, table: Table, schema: Schema) -> "Rows":
+    def of(cls, table: Table, schema: Schema) -> Self:
         """The columns of a table, its records kept together as the schema says."""
         kinds = {column.name: column.kind for column in schema.declared_columns()}
         unit, groups = schema.unit, None

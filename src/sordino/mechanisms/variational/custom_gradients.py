@@ -13,7 +13,7 @@ Everything after the noise is post-processing.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ class PrivateTable:
     dtype: np.dtype
 
     @classmethod
-    def of(cls, model: CustomModel, rows: np.ndarray) -> "PrivateTable":
+    def of(cls, model: CustomModel, rows: np.ndarray) -> Self:
         """Load rows; call it and the rounds inside `in_doubles`."""
         table = load(rows, np.zeros(len(rows)), GROUP, np.float64, RowLimits(cut=False))
         return cls(model, table, len(rows), np.dtype(np.float64))
