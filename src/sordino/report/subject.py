@@ -30,7 +30,7 @@ from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease, coverage
 from sordino.ledger.release.document import changed_keys, has_form
 from sordino.ledger.release.folder import stored_at
-from sordino.ledger.signed_folder import broken_signature, is_signed
+from sordino.ledger.signed_folder import broken_signature, is_signed, verify_folder
 from sordino.mechanisms.regression.posterior import UNSETTLED
 
 AUDIT_FILE = "audit.json"
@@ -198,16 +198,21 @@ class Subject:
     time: str = ""  # of that debit, by the clock of the machine that made it
     named_by_ledger: bool = False  # whether the debit names this release by its digest
     broken_signature: str = ""  # why the folder is not what was signed; nothing where it is, or is not signed
-    signed: bool = False  # whether the folder says that it is signed
+    signer: str = ""  # the fingerprint of the key that signed it, anybody's; nothing where no signature holds
     unplanned: str | None = None  # why this version would not plan this run; None where it cannot say
     replayed: Verdict | None = None  # what the audit's replay of the installed code found, if it made one
 
     @property
     def unverified(self) -> str:
         """What nothing vouches for: the description is certified again, and the rest is the folder's word."""
-        # A signature, or the ledger that was named, would show a changed folder.
-        if self.named_by_ledger or (self.signed and not self.broken_signature):
+        # The ledger that was named would show a changed folder; a signature only to who knows its key.
+        if self.named_by_ledger:
             return ""
+        if self.signer:
+            return (
+                f"Its results, settings and cautions are as the holder of the key {self.signer} signed them. Anybody "
+                "can make a key: get the fingerprint from the signer, and compare."
+            )
         broken = "The signature is not valid" if self.broken_signature else "The folder is not signed"
         return (
             f"{broken}, and no given ledger has its digest. Its results, settings and cautions are not "
@@ -323,6 +328,9 @@ def open_subject(folder: Path, audit: Path | None = None, ledger: Ledger | None 
         problem, entry = _charged(release, balance.budget.dataset, ledger.entries())
     if problem and entry is not None:  # the page is about what the ledger was charged for
         release = replace(release, spec=entry.spec)
+    signer, broken = "", broken_signature(folder)
+    if is_signed(folder) and not broken:
+        signer = verify_folder(folder).signer
     beside = folder / AUDIT_FILE
     source = audit if audit is not None else (beside if beside.is_file() else None)
     subject = Subject(
@@ -331,8 +339,8 @@ def open_subject(folder: Path, audit: Path | None = None, ledger: Ledger | None 
         explain(release.spec, release.delta),
         not_as_charged=problem,
         entry=None if entry is None else entry.sequence,
-        broken_signature=broken_signature(folder),
-        signed=is_signed(folder),
+        broken_signature=broken,
+        signer=signer,
         unplanned=unplanned(release),
     )
     if entry is not None and not problem:
