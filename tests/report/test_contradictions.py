@@ -96,9 +96,8 @@ def _replayed(document: Document, folder: Path) -> None:
 
 def _write_audit(document: Document, folder: Path, epsilon: float, **more: object) -> None:
     lower = audit(Spec.from_dict(document["spec"]), "exact", AuditOptions(delta=document["delta"])).as_json()
-    found = {name: lower[name] for name in lower if name not in {"epsilon", "evidence", "curve"}}
-    found["lower_bound"] = {"epsilon": epsilon, "evidence": lower["evidence"], "curve": []}
-    (folder / "audit.json").write_text(json.dumps(found | more))
+    changed = lower["lower_bound"] | {"epsilon": epsilon, "curve": []}
+    (folder / "audit.json").write_text(json.dumps(lower | {"lower_bound": changed} | more))
 
 
 CONTRADICTIONS: dict[str, tuple[Callable[[Document, Path], None], str]] = {
