@@ -15,7 +15,8 @@ from papers.bertazzi.statements import (
     released_with_noise,
 )
 from sordino.core.guarantee import GaussianDP
-from sordino.models.exact import GaussianLaw, hockey_stick, total_variation
+from sordino.models.exact import GaussianLaw, hockey_stick
+from tests.models.exact.laws import total_variation
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
 

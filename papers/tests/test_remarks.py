@@ -16,8 +16,9 @@ from papers.simsekli.setting import DIM, LINEAR, LOGISTIC, draw_rows
 from papers.vinaroz_park import printed, published
 from sordino.accounting.bounds.heavy_tail import absolute_moment, corrected_bound, lyapunov
 from sordino.core.gaussian import delta_range
-from sordino.models.exact import GaussianLaw, total_variation
+from sordino.models.exact import GaussianLaw
 from tests.accounting.bounds.heavy_tail.stable_truth import SPACING, density
+from tests.models.exact.laws import total_variation
 
 # Ye & Shokri.
 

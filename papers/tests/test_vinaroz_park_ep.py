@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from scipy import special
 
-from papers.vinaroz_park.message_passing import expectation_propagation, stochastic_ep
+from papers.vinaroz_park.message_passing import ProbitSite, expectation_propagation, stochastic_ep
 from sordino.core.spec import Scheme
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Prior, Refinement
-from sordino.models.message_passing.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.sites import GaussianSite, LogisticSite, MixtureSite
 
 
 def regression(n=12, dim=3, seed=0):

@@ -15,7 +15,9 @@ from sordino.core.validate import Interval, number, whole_number
 from sordino.mechanisms.messages import Messages, Prior, Refinement, Repairs
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.mechanisms.rounds import Run, execute
+from sordino.models.families.classification import inverse_mills
 from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Site
+from sordino.models.message_passing.sites import LinearSite
 from sordino.noise.lattice import in_doubles, in_precision
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import checked_rows
@@ -217,3 +219,14 @@ def mismatched(
     """Rounds of gain 1, and the noise on their sums that belongs to gain 1 / N."""
     algorithm = messages(records, steps, sampling, batch, clip, noise_multiplier, float(records))
     return algorithm, 1.0 / records * algorithm.sum_noise
+
+
+@dataclass(frozen=True)
+class ProbitSite(LinearSite):
+    """P(y | x) = Phi(y x theta) for labels -1 and +1; Z = Phi(y s / sqrt(1 + c)) for a score N(s, c)."""
+
+    def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        root = jnp.sqrt(1.0 + variance)
+        z = y * mean / root
+        ratio = inverse_mills(z)
+        return y * ratio / root, ratio * (z + ratio) / (1.0 + variance)

@@ -5,8 +5,8 @@ from tests.mutations.mutation import mutations
 SURVIVED = mutations(
     """
 @@ constant: Laplace noise halved | _classification | replay/test_estimators.py -k constant-2
-- noised_whole(int(np.where(y > 0, 1, -1).sum()), scale, randomness)
-+ noised_whole(int(np.where(y > 0, 1, -1).sum()), scale / 2, randomness)
+- ExactDraws.of(randomness).laplace(int(np.where(y > 0, 1, -1).sum()), scale)
++ ExactDraws.of(randomness).laplace(int(np.where(y > 0, 1, -1).sum()), scale / 2)
 @@ constant: Gaussian noise quartered | ExactRounds.noised | replay/test_estimators.py -k constant
 - float(self._multipliers[k])
 + float(self._multipliers[k]) / 4

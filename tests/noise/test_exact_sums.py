@@ -72,7 +72,6 @@ MODELS = {
 SITES = {
     "gaussian": sites.GaussianSite(noise_precision=3.0),
     "diagonal": sites.GaussianSite(diagonal=True, noise_precision=3.0),
-    "probit": sites.ProbitSite(),
     "logistic": sites.LogisticSite(),
     "mixture": sites.MixtureSite((0.4, 0.6), 0.5),
     "network": sites.NetworkSite(3, 4.0),

@@ -15,7 +15,7 @@ from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import read_spec
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.lattice import Total
-from sordino.noise.port import noised_whole
+from sordino.noise.port import ExactDraws
 from sordino.noise.randomness import Law, NoisedCall, Purpose
 from tests.accounting.described import described
 from tests.mechanisms.specs import rounds_spec
@@ -90,7 +90,7 @@ def test_the_resolution_of_single_precision_is_allowed_and_no_more():
 
 def test_laplace_shifts_are_summed_and_output_plans_hold_the_tolerance():
     def run(value):
-        return lambda fresh: {"answer": noised_whole(value, 4.0, fresh())}
+        return lambda fresh: {"answer": ExactDraws.of(fresh()).laplace(value, 4.0)}
 
     found = replayed(output("laplace", 4.0), run(10), run(8))
     assert found.shifts[0].realised == 0.5
@@ -113,7 +113,7 @@ def test_other_calls_shapes_scales_and_releases_are_faults():
         return sums_of([1, 2])(fresh)
 
     def laplace(fresh):
-        return {"answer": noised_whole(3, 1.0, fresh())}
+        return {"answer": ExactDraws.of(fresh()).laplace(3, 1.0)}
 
     faults = {
         "2 noised calls where there were 1": twice,

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 
 from sordino.core.spec import Spec
-from sordino.models.exact import GaussianLaw, LineMixture, Quadratics, shift_total_variation, stable_chain_law
+from sordino.models.exact import GaussianLaw, LineMixture, Quadratics, stable_chain_law
 from sordino.models.exact.line import NORMAL
+from tests.models.exact.laws import shift_total_variation
 from tests.soundness.cells import CellTruth
 from tests.soundness.pieces import chain_spec
 from tests.soundness.registry import Instance, Neighbours

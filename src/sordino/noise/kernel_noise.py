@@ -22,9 +22,14 @@ def lattice_noise(
     randomness: Randomness, lattice: Lattice, scales: NDArray[np.float64], first: int, shape: tuple[int, ...]
 ) -> Any:
     """Noise of steps `first`, ..., on a lattice: shape (steps, ...); `scales` are those of all steps of the run."""
-    in_spacings = lattice.in_spacings(scales)
+    in_spacings = _in_units(scales, lattice.exponent)
     drawn = randomness.whole_gaussians(Purpose.NOISE, first, shape[0], in_spacings, math.prod(shape[1:]))
     return jax.tree.map(jnp.asarray, lattice.halves(drawn.reshape(shape)))
+
+
+def _in_units(scales: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
+    """Scales in units of 2^exponent, at least the least one there is: a little more noise is as private."""
+    return np.maximum(np.ldexp(scales, -exponent), SCALES.low)
 
 
 def floating_noise(randomness: Randomness, first: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
@@ -73,7 +78,7 @@ class NetworkNoise:
 
     def __init__(self, randomness: Randomness, noise: NDArray[np.float64], exponent: int, size: int) -> None:
         self.randomness, self.noise, self.exponent, self.size = randomness, noise, exponent, size
-        self.scales = np.maximum(np.ldexp(noise, -exponent), SCALES.low)
+        self.scales = _in_units(noise, exponent)
         self.as_floats: Callable[..., Array] = jax.jit(self._as_floats)
         self._drawn: tuple[int, Any] = (0, ())
 

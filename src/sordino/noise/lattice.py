@@ -55,7 +55,6 @@ from numpy.typing import NDArray
 from sordino.core.validate import InputError, Interval, number, whole_number
 from sordino.models.clip import working_bound
 from sordino.models.contributions import ROW_DIGITS, Outer, Parts, Plain, exponent_above, flat, shortened, two_to
-from sordino.noise.rounded_gaussian import SCALES
 
 COVERED = (
     "noise from fair bits, without rounding, on exact sums of whole numbers on a public lattice, each computed from "
@@ -214,10 +213,6 @@ class Lattice:
     def end(self) -> float:
         """Where iterates on the lattice are cut, on either side."""
         return math.ldexp(1.0, self.rest_exponent - 1)
-
-    def in_spacings(self, scales: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scales of noise in spacings, at least the least one there is: a little more noise is as private."""
-        return np.maximum(np.ldexp(scales, -self.exponent), SCALES.low)
 
     def halves(self, drawn: NDArray[np.int64]) -> "LatticeNoise":
         """Whole-number noise as two doubles whose sum it is: multiples of `rest`, and what is left."""

@@ -206,11 +206,6 @@ class SumNoise:
 # What is no sum over units: counts with discrete Laplace noise, averages along a chain, draws of a posterior.
 
 
-def noised_whole(value: int, scale: float, randomness: Randomness) -> int:
-    """A whole number with discrete Laplace noise, from a run's stream of noise."""
-    return ExactDraws.of(randomness).laplace(value, scale)
-
-
 class ExactDraws:
     """Noise that a mechanism asks for one by one, on numbers of which its own proof says how far a unit moves them."""
 

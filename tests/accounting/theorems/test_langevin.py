@@ -14,8 +14,9 @@ from sordino.accounting.theorems.shifted_bounded import drift_bounded
 from sordino.accounting.theorems.transfer import langevin_distance
 from sordino.core.bound import Inapplicable
 from sordino.core.spec import Spec
-from sordino.models.exact import GaussianLaw, Quadratics, chain_law, total_variation
+from sordino.models.exact import GaussianLaw, Quadratics, chain_law
 from tests.accounting.described import curved, example, mu, noisy_chain, refusal
+from tests.models.exact.laws import total_variation
 
 # Linear drifts with weight decay: exact Gaussian laws, which shifted.drift-bounded attains.
 

@@ -12,9 +12,10 @@ from papers.heller_fetaya.claims import judge
 from papers.heller_fetaya.interim import interim_lower_bound
 from papers.heller_fetaya.interim_regression import InterimRegression
 from papers.heller_fetaya.statements import NEIGHBOURS, POSTERIOR, TIGHT, divergence
-from sordino.models.exact import GaussianLaw, renyi
+from sordino.models.exact import GaussianLaw
 from tests.errata import erratum as base
 from tests.errata.erratum import Numbers, Severity
+from tests.models.exact.laws import renyi
 
 erratum = partial(base.erratum, "heller2023can")
 

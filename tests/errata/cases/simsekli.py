@@ -12,9 +12,9 @@ from papers.simsekli.figures import RULES
 from papers.simsekli.variants import stated_bound
 from sordino.accounting.bounds.heavy_tail import Dissipative, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true
-from sordino.models.exact.line import shift_total_variation
 from tests.errata import erratum as base
 from tests.errata.erratum import Numbers, Severity
+from tests.models.exact.laws import shift_total_variation
 
 erratum = partial(base.erratum, "simsekli2024differential")
 # Section 5, linear regression: d = 10, n = 30,000, lambda = 5, eta = .12 = m / K1^2.

@@ -39,7 +39,6 @@ def on_device(moments):
 # Each site with its likelihood of a score.
 LIKELIHOODS = {
     "gaussian": (sites.GaussianSite(noise_precision=2.5), lambda s, y: jnp.exp(-1.25 * (y - s) ** 2)),
-    "probit": (sites.ProbitSite(), lambda s, y: jax.scipy.special.ndtr(y * s)),
     "logistic": (sites.LogisticSite(), lambda s, y: jax.nn.sigmoid(y * s)),
 }
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(100)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sordino import InputError, Relation
-from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair, hockey_stick, renyi
+from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair, hockey_stick
+from tests.models.exact.laws import renyi
 
 
 def problem(n, dim, **constants):

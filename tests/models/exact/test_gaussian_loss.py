@@ -9,16 +9,8 @@ from scipy import integrate, special
 
 from sordino.core.gaussian import delta_range
 from sordino.core.validate import InputError
-from sordino.models.exact import (
-    GaussianLaw,
-    GaussianLoss,
-    GaussianMixtureLaw,
-    StableLaw1D,
-    hockey_stick,
-    renyi,
-    total_variation,
-)
-from tests.models.exact.laws import density, epsilon_at, log_density, mixture_of
+from sordino.models.exact import GaussianLaw, GaussianLoss, GaussianMixtureLaw, StableLaw1D, hockey_stick
+from tests.models.exact.laws import density, epsilon_at, log_density, mixture_of, renyi, total_variation
 
 
 def law(mean: float, variance: float) -> GaussianLaw:

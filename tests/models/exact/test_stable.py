@@ -4,9 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from sordino.models.exact import StableLaw1D, hockey_stick, shift_total_variation, stable_chain_law, total_variation
+from sordino.models.exact import StableLaw1D, hockey_stick, stable_chain_law
 from sordino.models.exact.line import above, central, density, stable_table
-from tests.models.exact.laws import ridge, sample
+from tests.models.exact.laws import ridge, sample, shift_total_variation, total_variation
 
 
 def reference(alpha: float, x: float) -> tuple[float, float]:

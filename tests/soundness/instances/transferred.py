@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from sordino.models.exact import GaussianLaw, Quadratics, chain_law, total_variation
+from sordino.models.exact import GaussianLaw, Quadratics, chain_law
+from tests.models.exact.laws import total_variation
 from tests.soundness import pieces
 from tests.soundness.pieces import chain_spec, log_uniform
 from tests.soundness.records import Universe, replace_one_pairs, universe

@@ -28,6 +28,7 @@ _SIZES: dict[type[claims.Guarantee], Callable[..., float]] = {
     claims.PureDP: lambda found: found.value,
     claims.TotalVariation: lambda found: found.value,
 }
+_AT_A_GLANCE = (claims.PureDP, claims.TotalVariation)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,11 @@ def _options(part: Spec) -> tuple[Bound, ...]:
 
 
 def _smallest(options: tuple[Bound, ...], delta: float) -> Bound:
-    return min(options, key=lambda one: (one.guarantee.epsilon(delta), one.theorem))
+    """The option with the smallest epsilon at a delta; what costs nothing, or everything, is found without a search."""
+    epsilons = {bound: bound.guarantee.epsilon(delta) for bound in options if isinstance(bound.guarantee, _AT_A_GLANCE)}
+    free = [bound for bound, epsilon in epsilons.items() if epsilon == 0.0]
+    left = free[:1] or [bound for bound in options if epsilons.get(bound, 0.0) < math.inf] or options[:1]
+    return left[0] if len(left) == 1 else min(left, key=lambda one: (one.guarantee.epsilon(delta), one.theorem))
 
 
 def _starts(groups: list[_Group], delta: float) -> Iterator[Choice]:

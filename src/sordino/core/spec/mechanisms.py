@@ -362,16 +362,11 @@ class NoisedSums(parts.Algorithm):
         """The same over how far one unit moves the sum."""
         return self.noise_multiplier.values(self.rounds) / self.moves(relation)
 
-    def option(self, name: str) -> Option:
-        """A setting that the run needs."""
-        given = dict(self.options)
-        if name not in given:
-            raise InputError(f"algorithm.options.{name} is missing; {self.query!r} needs it.")
-        return given[name]
-
     def schedule(self, name: str) -> parts.Schedule:
-        """A setting that is a number for every round."""
-        return parts.Scheduled().read(f"algorithm.options.{name}", self.option(name))
+        """A setting that the run needs, a number for every round."""
+        if (given := dict(self.options).get(name)) is None:
+            raise InputError(f"algorithm.options.{name} is missing; {self.query!r} needs it.")
+        return parts.Scheduled().read(f"algorithm.options.{name}", given)
 
 
 def moves(relation: Relation, shape: SumShape = SumShape.VECTOR) -> float:

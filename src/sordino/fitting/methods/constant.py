@@ -18,7 +18,7 @@ from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds import ExactRounds
 from sordino.models.registry import build_model
 from sordino.noise.integer_sums import COVERED, DIGITS, Tallies, Vectors, check_size, digits
-from sordino.noise.port import noised_whole
+from sordino.noise.port import ExactDraws
 from sordino.noise.randomness import Randomness
 
 _NEGLIGIBLE = 1e-9  # keeps a covariance positive where there is next to no noise
@@ -81,7 +81,7 @@ def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Rando
     classes = problem.classes or 2
     if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
         scale = _whole_scale(problem)
-        signs = noised_whole(int(np.where(y > 0, 1, -1).sum()), scale, randomness) / problem.records
+        signs = ExactDraws.of(randomness).laplace(int(np.where(y > 0, 1, -1).sum()), scale) / problem.records
         found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / problem.records, 0.5)]
         found.append((1.0 - found[0][0], found[0][1]))
     else:

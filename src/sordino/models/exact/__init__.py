@@ -5,14 +5,11 @@ from sordino.models.exact.chain_law import chain_law as chain_law
 from sordino.models.exact.chain_law import stable_chain_law as stable_chain_law
 from sordino.models.exact.divergence import ExactLaw as ExactLaw
 from sordino.models.exact.divergence import hockey_stick as hockey_stick
-from sordino.models.exact.divergence import renyi as renyi
-from sordino.models.exact.divergence import total_variation as total_variation
 from sordino.models.exact.gaussian_law import GaussianLaw as GaussianLaw
 from sordino.models.exact.gaussian_law import GaussianLoss as GaussianLoss
 from sordino.models.exact.gaussian_law import GaussianMixtureLaw as GaussianMixtureLaw
 from sordino.models.exact.line import LineMixture as LineMixture
 from sordino.models.exact.line import StableLaw1D as StableLaw1D
-from sordino.models.exact.line import shift_total_variation as shift_total_variation
 from sordino.models.exact.quadratic import ConjugateRegression as ConjugateRegression
 from sordino.models.exact.quadratic import QuadraticPair as QuadraticPair
 from sordino.models.exact.quadratic import Quadratics as Quadratics

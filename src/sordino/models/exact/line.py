@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import Bracket
-from sordino.core.validate import ANY_REAL, POSITIVE, Declared, InputError, Interval, number
+from sordino.core.validate import ANY_REAL, POSITIVE, Declared, InputError, Interval
 
 
 def read_only(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
@@ -53,16 +52,11 @@ def _shown(shape: tuple[int | None, ...]) -> str:
 # variable w = log((pi/2 - theta) / theta) the integrand decays at both ends and is analytic in a strip of half-width
 # pi / (2a), so the trapezoidal rule converges geometrically. At alpha = 2 the law is N(0, 2).
 
-TAIL_INDEX = Interval(1.01, 2.0)
+TAIL_INDEX = Interval(1.01, 2.0)  # closer to 1 the integrals are too sharp for this accuracy
 _DIGITS = 38.0  # exp(-38) is below one unit in the last place
 _STABLE_CHUNK = 1 << 21  # point-node pairs at a time
 _SMALL = 1e-9  # below, density and central mass follow from their Taylor series to double precision
 _LARGE = 1e100  # beyond, nothing is left: a probability below 1e-100, reported as 0
-
-
-def check_alpha(alpha: float) -> float:
-    """The tail index, refused outside the range where these integrals are accurate."""
-    return number("alpha", alpha, TAIL_INDEX, "closer to 1 the integrals are too sharp for this accuracy")
 
 
 def above(alpha: float, points: ArrayLike) -> Array:
@@ -369,15 +363,3 @@ class StableLaw1D(Declared):
     def line(self) -> LineMixture:
         family = StableFamily(self.alpha)
         return LineMixture(family, np.ones(1), np.array([self.location]), np.array([self.scale]))
-
-
-def shift_total_variation(alpha: float, shift: float, scale: float) -> Bracket:
-    """TV between a stable law and its shift, 2 F_alpha(|shift| / (2 scale)) - 1, exact in any dimension.
-
-    For rotation-invariant stable vectors `shift` is the Euclidean length: the best test is a half-space, and every
-    projection is the one-dimensional law.
-    """
-    scale = number("scale", scale, POSITIVE)
-    half = abs(number("shift", shift)) / (2 * scale)
-    value = float(central(check_alpha(alpha), half))
-    return Bracket(value * (1 - 1e-12), min(1.0, value * (1 + 1e-12)))

@@ -13,7 +13,6 @@ from jax.scipy.special import erf
 
 from sordino.core.validate import COUNT, POSITIVE, Declared, Interval, number
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
-from sordino.models.families.classification import inverse_mills
 from sordino.models.families.regression import component_weights
 from sordino.models.message_passing import gaussians
 
@@ -91,17 +90,6 @@ class LogisticSite(LinearSite):
         g = jnp.sum(tilted * y * against, axis=-1)
         curvature = jnp.sum(tilted * against * (1.0 - against), axis=-1)
         return g, curvature - jnp.sum(tilted * (y * against - g[..., None]) ** 2, axis=-1)
-
-
-@dataclass(frozen=True)
-class ProbitSite(LinearSite):
-    """P(y | x) = Phi(y x theta) for labels -1 and +1; Z = Phi(y s / sqrt(1 + c)) for a score N(s, c)."""
-
-    def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
-        root = jnp.sqrt(1.0 + variance)
-        z = y * mean / root
-        ratio = inverse_mills(z)
-        return y * ratio / root, ratio * (z + ratio) / (1.0 + variance)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import pytest
 
 from sordino.accounting.bounds.heavy_tail import constant_moves, gaussian_moment, shift_total_variation
 from sordino.core.spec import Spec
-from sordino.models.exact import Quadratics, stable_chain_law, total_variation
-from sordino.models.exact import shift_total_variation as exact_shift
+from sordino.models.exact import Quadratics, stable_chain_law
 from tests.accounting.described import guarantee, noisy_chain
+from tests.models.exact.laws import shift_total_variation as exact_shift
+from tests.models.exact.laws import total_variation
 
 
 def run(n: int, alpha: float, scale: float, batch: Any, steps: int, step: float) -> Spec:
