@@ -79,6 +79,7 @@ class Figure:
         caption: What is seen, for everybody; it stands below the picture.
         width: In inches; those of `ONE_PANEL` or `PANELS` unless the picture is of images or many bars.
         height: In inches.
+        words: For a reader who does not see it, where axes and lines do not say what it is.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Figure:
     caption: str = ""
     width: float = ONE_PANEL[0]
     height: float = ONE_PANEL[1]
+    words: str = ""
 
     def render(self, quick: bool = False) -> tuple[dict[str, bytes], str]:
         """The files of the figure, name to content, and words for a reader who does not see it.
@@ -100,7 +102,7 @@ class Figure:
         with matplotlib.rc_context(_STYLE):
             canvas: Canvas = figure_module.Figure(figsize=(self.width, self.height), layout="constrained")
             self.draw(canvas)
-            words = _described(canvas)
+            words = self.words or _described(canvas)
             if quick:
                 laid_out: Any = canvas.get_layout_engine()
                 laid_out.execute(canvas)

@@ -352,6 +352,7 @@ _CANARIES = (
     "network's units, and how many times DeepFool's push the canary was moved. Every picture is scaled by its own "
     "range."
 )
+_DIGITS = "Chart of digits in three rows, a column for each of four runs: the record, the canary, and their difference."
 
 
 @item(
@@ -378,7 +379,9 @@ def network(options: Options) -> Outcome:
         (*tables, canary_table(found.values())),
         (
             *(_figure(each) for each in found.values()),
-            Figure("canaries", lambda canvas: draw_canaries(canvas, tuple(found.values())), _CANARIES, 6.2, 6.0),
+            Figure(
+                "canaries", lambda canvas: draw_canaries(canvas, tuple(found.values())), _CANARIES, 6.2, 6.0, _DIGITS
+            ),
         ),
         Verdict(VerdictKind.PARAMETERS_NOT_PUBLISHED, sentence(found)),
         notes(found),
