@@ -65,7 +65,7 @@ _NOTES = (
     "A run that no theorem certifies with a finite epsilon at its delta has no winner and is listed in the table runs.",
     "The runs of kind example are the files of examples/specs: single mechanisms, selections, matrices, composites and "
     "one run at least of every theorem. A theorem that applies to these alone has few to beat. dp-accounting is "
-    "not asked about them; bench/mechanisms.py compares single mechanisms.",
+    "not asked about them; bench/accounting.py compares single mechanisms.",
     "Random allocation and passes of single records are to dp-accounting one Gaussian use a pass, which is valid and "
     "does not see that the place is hidden. For truncated Poisson batches and draws with replacement it has no event.",
 )

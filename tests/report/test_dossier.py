@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The replay, cut short, and the curves of one release are made once, by the code, and then remembered."""
-    replay, curves, known = evidence.replay_release, page.sandwich, {}
+    replay, curves, known = evidence.replay_release, page.step_bounds, {}
 
     def replayed(release, **options):
         known[release.digest] = known.get(release.digest) or replay(release, **options | {"seconds": 3.0})
@@ -41,7 +41,7 @@ def made(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evidence, "replay_release", replayed)
-        patch.setattr(page, "sandwich", cache(curves))
+        patch.setattr(page, "step_bounds", cache(curves))
         yield handed_over(tmp_path_factory.mktemp("handed"))
 
 

@@ -11,7 +11,7 @@ from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, Examined, audit
 from sordino.report.figures import bar_figure, steps_chart, steps_figure, trade_off_figure
-from sordino.report.steps import POINTS, StepCurves, at_steps, sandwich, steps_curves
+from sordino.report.steps import POINTS, StepCurves, at_steps, step_bounds, steps_curves
 from tests.report.example_releases import DELTA, spec_named
 
 
@@ -68,7 +68,7 @@ def test_a_run_that_no_theorem_covers_is_said_to_be_so():
 
 @pytest.mark.parametrize("name", ["cyclic-last-iterate", "kept-draws"])
 def test_what_leaks_at_least_is_never_above_what_is_certified(name):
-    found = sandwich(spec_named(name), DELTA)
+    found = step_bounds(spec_named(name), DELTA)
     assert isinstance(found, StepCurves)
     upper, lower = dict(found.envelope), dict(found.lower)
     assert len(lower) >= 10
@@ -90,7 +90,7 @@ def test_a_run_of_several_parts_is_stopped_in_its_last_one():
     parts = [{"algorithm": first, "view": "posterior-parameters"}, {"algorithm": second, "view": "all-iterates"}]
     run = {"algorithm": {"kind": "composite", "parts": parts}, "relation": "replace-one", "view": "all-iterates"}
     spec = stated_spec(run | {"delta": DELTA})
-    found = sandwich(spec, DELTA)
+    found = step_bounds(spec, DELTA)
     assert isinstance(found, StepCurves)
     assert found.steps == tuple(range(1, 9))
     assert found.counted == "steps of the last part"
@@ -103,11 +103,11 @@ def test_a_run_of_several_parts_is_stopped_in_its_last_one():
 
 
 def test_where_there_are_no_curves_there_is_a_sentence_but_for_runs_without_steps_to_stop_at():
-    assert sandwich(spec_named("posterior-bounded"), DELTA) == ""
-    assert sandwich(spec_named("cyclic-last-iterate").with_values({"algorithm.steps": 1}), DELTA) == ""
-    assert "take too long" in str(sandwich(spec_named("cyclic-last-iterate"), DELTA, patience=0.0))
+    assert step_bounds(spec_named("posterior-bounded"), DELTA) == ""
+    assert step_bounds(spec_named("cyclic-last-iterate").with_values({"algorithm.steps": 1}), DELTA) == ""
+    assert "take too long" in str(step_bounds(spec_named("cyclic-last-iterate"), DELTA, patience=0.0))
     # No audit is made of an instance, which may lie in a file of private rows.
-    assert sandwich(spec_named("logistic-instance"), DELTA).lower == ()
+    assert step_bounds(spec_named("logistic-instance"), DELTA).lower == ()
 
 
 BARS = [

@@ -20,7 +20,7 @@ Points = tuple[Point, ...]
 _MOST_TICKS = 7
 _FINE, _MEDIUM = (1, 2, 5), (1, 3)  # within few decades a logarithmic axis also has ticks between the powers of ten
 
-# Roles of lines: the two sides of the sandwich, what they are compared with, and the lower envelope of all lines.
+# Roles of lines: the upper and the lower bound, what they are compared with, and the lower envelope of all lines.
 CERTIFIED, AUDITED, REFERENCE, ENVELOPE = "certified", "audited", "reference", "envelope"
 _DEPTH = {ENVELOPE: 0, CERTIFIED: 2, AUDITED: 2}
 PAGE_STYLES = 6  # lines without a role that the style sheet of a page distinguishes
@@ -286,7 +286,7 @@ def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Mark
         parts.append(path(f"M{frame.left:g} {y.at(tick):.1f}H{frame.across[1]:g}", "grid"))
         parts.append(text(frame.left - 7, y.at(tick) + 4, label(tick), "tick", "end"))
     parts += [*horizontal_axis(frame, x, chart.x_title), *_area(chart, x, y)]
-    # The two sides of the sandwich last, on top of everything else.
+    # The upper and the lower bound last, on top of everything else.
     order = sorted(range(len(chart.series)), key=lambda place: _DEPTH.get(chart.series[place].role, 1))
     parts += [_line(chart, chart.series[place], classes[place], x, y) for place in order]
     return parts + _discs(chart.notes, x, y, frame)

@@ -34,7 +34,7 @@ FOREST_SHEET = (
     ".hollow{fill:#fff;stroke:#1f5fa8;stroke-width:1.6}"
 )
 _MOST_LINES = 5  # lines of theorems that lost, besides the tightest
-_TALLEST = 3.0  # a line that lost by far leaves the figure, so that the sandwich keeps its height
+_TALLEST = 3.0  # a line that lost by far leaves the figure, so that the two bounds keep their height
 FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
 STEPS = "Numbers: per step shown. Yes/no: yes against no. Categories: against the first value."
 

@@ -34,7 +34,7 @@ from sordino.report import charts, figures
 from sordino.report import decision as plain_words
 from sordino.report.charts import label
 from sordino.report.decision import coverage, decide, declared_rows, not_applying, why_budgets_do_not_add
-from sordino.report.steps import sandwich
+from sordino.report.steps import step_bounds
 from sordino.report.subject import Subject
 
 NON_PRIVATE = "NON-PRIVATE"
@@ -106,7 +106,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
     task = task_of(release.settings)
     coefficients = result if isinstance(result, Summary) and task is not None and task.linear else None
     target = "" if release.schema is None or release.schema.target is None else release.schema.target.name
-    curves = sandwich(release.spec, release.delta)
+    curves = step_bounds(release.spec, release.delta)
     return dict(
         ident=ident,
         subject=subject,

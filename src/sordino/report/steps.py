@@ -153,7 +153,7 @@ def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, b
     return low + size * least_whole(beaten, 0, (high - low) // size)
 
 
-def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> StepCurves | str:
+def step_bounds(spec: Spec, delta: float, patience: float = PATIENCE) -> StepCurves | str:
     """The curves with lower bounds, or why there are none; nothing of a run that has no steps to stop at."""
     end = time.monotonic() + patience
 
