@@ -47,7 +47,8 @@ PHRASES = (
     r"\bgot (?:one|none|it|them|both|neither|nothing|something|some|several|more|other)\b",
     r"\bgot an? \w+ (?:that|which)\b", r"(?-i:(?:^|[.:] )Of [a-z][^.]*:)", r"\brests? on\b",
     r"\bgo(?:es|ing|ne)? on (?:with|from)\b", r"\btell apart\b", r"\blearnt\b", r"\bafter so many\b",
-    r"\ball of its own error\b", r"\bfor good\b", r"\bto anybody\b",
+    r"\ball of its own error\b", r"\bfor good\b", r"\bto anybody\b", r"(?<!\| )\bmay leave\b", r"\bresting on\b",
+    r"\bby running it or exactly\b", r"\brecords would say\b",
 )  # fmt: skip
 STUMBLING = re.compile("|".join(PHRASES), re.IGNORECASE)
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

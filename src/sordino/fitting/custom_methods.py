@@ -125,7 +125,7 @@ def _least_left(sizes: Sizes) -> float:
 
 
 def check_worth_while(wanted: CustomProblem) -> None:
-    """Refuse a fit whose noise leaves less than 35 records would say for each parameter; no row is read."""
+    """Refuse a fit whose noise leaves the information of fewer than 35 records per parameter; no row is read."""
     sizes = wanted.sizes
     left = information_left(sizes)
     if left >= _least_left(sizes):

@@ -151,7 +151,7 @@ def _parameters(case: Case) -> AnswerParts:
         "time; blind guessing is right 50 % of the time. An attack that wrongly reports 1 in 100 of those who are not "
         f"in the table finds at most {odds.detected} of those who are.",
         "These are worst-case limits. Epsilon is reasonable if they are acceptable for the most sensitive column and "
-        "for the people concerned.",
+        "for those whom it concerns.",
     ]
     links = [_report("certificate", "worked example"), _file("check", "recomputed certificate", "checks")]
     return words, {"epsilon": subject.epsilon, "delta": delta}, links
