@@ -48,6 +48,7 @@ AUDIT = {
     "view": "last-iterate",
     "delta": 1e-5,
     "method": "attack",
+    "examined": "run",
     "confidence": 0.95,
     "counts": {"models": 1000},
     "lower_bound": {"epsilon": 0.3, "evidence": "An attack on 1000 models.", "curve": [[0.1, 0.8], [0.5, 0.2]]},
