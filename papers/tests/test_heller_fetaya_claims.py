@@ -6,11 +6,11 @@ import pytest
 
 from papers.framework.inventory import inventory
 from papers.framework.item import VerdictKind
+from papers.framework.renyi import renyi
 from papers.heller_fetaya.chain_claims import CHAIN, EDGE, PROBLEMS, Problem
 from papers.heller_fetaya.claims import every_claim, judge
 from papers.heller_fetaya.statements import POSTERIOR, TIGHT, Neighbours, Statement, divergence, equal, room
 from sordino.models.exact import GaussianLaw
-from tests.models.exact.laws import renyi
 
 FAILING = {f"Claim D.{number}" for number in (5, 10, 17, 18, 20, 25, 26)} | {"Lemma A.1"}
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
+from papers.framework.renyi import renyi
 from papers.ye_shokri.setting import (
     BATCH,
     BATCHES,
@@ -20,8 +21,7 @@ from papers.ye_shokri.setting import (
 )
 from sordino.accounting.bounds.closed_forms import cyclic_shift
 from sordino.accounting.theorems import hidden_state as fixed_batches
-from sordino.core.validate import instance_of
-from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair
+from sordino.models.exact import chain_law, extremal_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -96,8 +96,7 @@ def _coefficients(epochs: int, place: str) -> Coefficients:
     run = run_of("cyclic", epochs * BATCHES)
     pair = extremal_pair(run, 0 if place == "first" else RECORDS - 1)
     order = 2.0
-    laws = [instance_of("the law", chain_law(run, one), GaussianLaw) for one in pair[:2]]
-    exact = GaussianLoss.between(*laws).renyi(order) / order
+    exact = renyi(chain_law(run, pair.first), chain_law(run, pair.second), order) / order
     hidden = float(fixed_batches.strongly_convex(CONTRACTION, U, BATCHES, epochs - 1, left))
     return Coefficients(
         epochs, (_naive(epochs), _balle(epochs, left), epochs * U, hidden, _shifted(epochs, left)), exact

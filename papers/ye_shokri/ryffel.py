@@ -25,6 +25,7 @@ from papers.framework.item import (
     VerdictKind,
     item,
 )
+from papers.framework.renyi import renyi
 from papers.ye_shokri.setting import (
     BATCH,
     BATCHES,
@@ -40,8 +41,8 @@ from papers.ye_shokri.setting import (
 )
 from sordino.accounting.theorems import hidden_state as fixed_batches
 from sordino.core.spec import Spec
-from sordino.core.validate import SordinoError, instance_of
-from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair
+from sordino.core.validate import SordinoError
+from sordino.models.exact import chain_law, extremal_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -79,8 +80,7 @@ class Sampled:
     def exact(self) -> float:
         """The Rényi divergence of the extremal pair at ORDER; no valid bound is below it."""
         pair = extremal_pair(self.spec, self.spec.n - 1)
-        laws = [instance_of("the law", chain_law(self.spec, one), GaussianLaw) for one in pair[:2]]
-        return GaussianLoss.between(*laws).renyi(ORDER)
+        return renyi(chain_law(self.spec, pair.first), chain_law(self.spec, pair.second), ORDER)
 
     @property
     def exact_epsilon(self) -> float:

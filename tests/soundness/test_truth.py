@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from papers.framework.renyi import renyi
 from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, LineMixture, hockey_stick
 from sordino.models.exact.line import NORMAL
-from tests.models.exact.laws import mixture_of, renyi
+from tests.models.exact.laws import mixture_of
 from tests.soundness.cells import CellTruth
 from tests.soundness.interval import law_on_interval
 from tests.soundness.truth import GaussianTruth, truth_between

@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from inspect import get_annotations
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform, get_args, get_type_hints
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform, get_args
 
 import numpy as np
 
@@ -223,7 +224,7 @@ def shown_names(names: Iterable[str]) -> str:
 @cache
 def _declared(kind: type) -> list[tuple[str, Callable[[str, object, Interval], float], Interval, bool]]:
     """The name, check and interval of each field with one, and whether it may be None."""
-    hints = ((name, get_args(hint)) for name, hint in get_type_hints(kind, include_extras=True).items())
+    hints = ((name, get_args(hint)) for one in kind.__mro__[::-1] for name, hint in get_annotations(one).items())
     return [
         (name, whole_number if parts[0] in (int, int | None) else number, part, NoneType in get_args(parts[0]))
         for name, parts in hints

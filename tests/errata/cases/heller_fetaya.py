@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from papers.framework.renyi import renyi
 from papers.heller_fetaya.chain_claims import CHAIN, EDGE, PROBLEMS
 from papers.heller_fetaya.claims import judge
 from papers.heller_fetaya.interim import interim_lower_bound
@@ -15,7 +16,6 @@ from papers.heller_fetaya.statements import NEIGHBOURS, POSTERIOR, TIGHT, diverg
 from sordino.models.exact import GaussianLaw
 from tests.errata import erratum as base
 from tests.errata.erratum import Numbers, Severity
-from tests.models.exact.laws import renyi
 
 erratum = partial(base.erratum, "heller2023can")
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from papers.framework.renyi import renyi
 from sordino import InputError, Relation
 from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair, hockey_stick
-from tests.models.exact.laws import renyi
 
 
 def problem(n, dim, **constants):

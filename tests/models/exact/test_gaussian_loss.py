@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
+from papers.framework.renyi import renyi
 from sordino.core.gaussian import delta_range
 from sordino.core.validate import InputError
 from sordino.models.exact import GaussianLaw, GaussianLoss, GaussianMixtureLaw, StableLaw1D, hockey_stick
-from tests.models.exact.laws import density, epsilon_at, log_density, mixture_of, renyi, total_variation
+from tests.models.exact.laws import density, epsilon_at, log_density, mixture_of, total_variation
 
 
 def law(mean: float, variance: float) -> GaussianLaw:
