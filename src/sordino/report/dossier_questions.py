@@ -130,7 +130,7 @@ def _unit(case: Case) -> AnswerParts:
 def _relation(case: Case) -> AnswerParts:
     spec, hidden = case.release.spec, case.release.protected
     words = (
-        f"{spec.relation}: {decision.tables(spec.relation, hidden.unit)}. The attacker sees "
+        f"Under {spec.relation}, {decision.tables(spec.relation, hidden.unit)}. The attacker sees "
         f"{decision.SEEN[spec.view]}. The attacker may know everything else."
     )
     facts = {"relation": spec.relation.value, "view": spec.view.value}
