@@ -80,7 +80,7 @@ class RunContents(Generic[Result]):
 
     def release(self, explanation: Explanation, *, private: bool, access: RowAccess | None = None) -> StoredRelease:
         """These contents under the certificate of their run, with the receipt of its debit."""
-        bound = explanation.tightest
+        bound, answers = explanation.tightest, as_json(explanation)
         if bound is None:
             raise InputError("No theorem gives a finite epsilon for this run.")
         # Everything here was noised, so this says nothing of a row; a folder with such numbers could not be read.
@@ -98,7 +98,7 @@ class RunContents(Generic[Result]):
             settings=self.settings,
             model=self.model,
             schema=self.schema,
-            answers=as_json(explanation),
+            answers=answers,
             ledger=None if access is None else access.receipt(explanation.spec),
             cautions=self.cautions,
             preprocessing=self.preprocessing,

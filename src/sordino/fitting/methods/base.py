@@ -179,12 +179,6 @@ def counts_spec(problem: FitProblem, query: str, share: float) -> Spec:
     return replace(spec, algorithm=replace(sums_of(spec), replacement=REPLACED, noise_multiplier=noise))
 
 
-def described(problem: FitProblem, algorithm: dict[str, Any], view: View, /, **sections: Any) -> Spec:
-    """The spec of an algorithm that is given in the words of SPEC.json."""
-    stated = {"relation": problem.relation.value, "view": view.value, "delta": problem.delta}
-    return Spec.from_dict({"algorithm": algorithm, **sections, **stated})
-
-
 def sums_of(spec: Spec) -> NoisedSums:
     """The noised sums of a spec."""
     return instance_of("spec.algorithm", spec.algorithm, NoisedSums)

@@ -10,7 +10,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import FitPlan, Method, Outcome, described, method, sums_over_all, target_bound
+from sordino.fitting.methods.base import FitPlan, Method, Outcome, method, sums_over_all, target_bound
 from sordino.fitting.problem import FitProblem, Sources, class_codes
 from sordino.fitting.tasks import TASKS
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
@@ -45,7 +45,8 @@ class BestConstant(Method):
             noise = {"kind": "laplace", "scale": _whole_scale(problem) / problem.records}
             mean: dict[str, object] = {"kind": "output-perturbation", "lipschitz": problem.clips}
             mean |= {"strong_convexity": float(problem.records), "tolerance": 0.0, "dim": 1, "noise": noise}
-            spec = described(problem, mean, view)
+            stated = {"relation": problem.relation.value, "view": view.value, "delta": problem.delta}
+            spec = Spec.from_dict({"algorithm": mean, **stated})
         else:
             query = _TARGETS if problem.classes is None else _COUNTS
             spec = sums_over_all(problem, query, 1, 1.0, problem.mu, view)
