@@ -38,6 +38,31 @@ def _changed(name: str, delta: float = 1e-6, **values: Any) -> dict[str, Any]:
     return updated(document, {key.replace("__", "."): value for key, value in values.items()})
 
 
+# 2,000 laws of mixtures at a delta that only far sketches see, and a record in one of 400 batches of very many.
+FALLING_NOISE: dict[str, Any] = {
+    "view": "last-iterate",
+    "relation": "replace-one",
+    "algorithm__steps": 2000,
+    "algorithm__step_size": {"kind": "polynomial", "initial": 0.1, "offset": 1335252605.65, "power": 0.55},
+    "algorithm__noise__scale": {"kind": "polynomial", "initial": 0.0316, "offset": 0.456, "power": 0.275},
+    "algorithm__batch": {"scheme": "truncated-poisson", "size": 100},
+    "problem__n": 2_228_283_096,
+}
+VERY_LONG: dict[str, Any] = {
+    "algorithm__steps": 774_901_974_117_263,
+    "algorithm__batch__size": 200_376_725_316,
+    "algorithm__step_size": 1.6e-26,
+    "algorithm__noise__scale": 3.7e-4,
+    "problem": {
+        "n": 88_209_586_013_061,
+        "dim": 510_042,
+        "gradient_sensitivity": 5.4e-3,
+        "strong_convexity": 1.3e-11,
+        "smoothness": 7.8e12,
+    },
+}
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -77,6 +102,9 @@ def _changed(name: str, delta: float = 1e-6, **values: Any) -> dict[str, Any]:
             marks=pytest.mark.slow,
         ),
         _changed("banded-random-allocation", algorithm__steps=10_000_000),
+        _changed("noised-sums-random-allocation", algorithm__rounds=771_114, algorithm__noise_multiplier=3.5e10),
+        pytest.param(_changed("truncated-poisson", delta=7.8e-19, **FALLING_NOISE), marks=pytest.mark.slow),
+        pytest.param(_changed("without-replacement-last-iterate", delta=0.005, **VERY_LONG), marks=pytest.mark.slow),
         _changed(
             "sparse-vector",
             delta=9e-10,
