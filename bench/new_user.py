@@ -3,8 +3,8 @@
     python bench/new_user.py [--fresh WHEEL-OR-FOLDER] [--record bench/pages/new-user.md]
 
 The file is in windows-1252 and has semicolons, decimal commas, German dates, missing cells, a
-rare word and several rows of one patient. The user declares it in `sordino start`, mistypes two bounds, looks at
-nothing, fits, and hands over a report and a dossier that `sordino sign verify` finds signed; then one letter of the
+rare word and several rows of one patient. The user declares it in `sordino start`, mistypes two bounds, goes
+back once, fits, and hands over a report and a dossier that `sordino sign verify` finds signed; then one letter of the
 dossier is changed, and `sordino sign verify` must find that. With --fresh everything runs in an environment made for
 it. The exit code is 1 where the user does not get there.
 """
@@ -27,19 +27,22 @@ from bench.terminal import Terminal
 PATIENTS = 3000
 ANSWERS = [
     ("Which encoding", "windows-1252"),
-    ("How many records", str(PATIENTS)),
     ("patient_nr: such as", "unit of 2"),
+    ("How many persons", str(PATIENTS)),
     ("admitted: such as", "2020-01-01..2024-12-31 [format=%d.%m.%Y, missing=indicator]"),
     ("age: such as", "eighteen to hundred"),
     ("age: such as", "18..100"),
-    ("bmi: such as", "12,5..60 [missing=indicator]"),
-    ("bmi: such as", "12.5..60 [missing=indicator]"),
+    ("körpermaß: such as", "12,5..60 [missing=indicator]"),
+    ("körpermaß: such as", "12.5..60 [missing=indicator]"),
     ("ward: such as", "medicine|surgery|gynäkologie [unseen=other]"),
     ("treated: such as", "yes/no"),
+    ("readmitted: such as", "yes/no"),
+    ("Which words mean a missing cell", "back"),
     ("readmitted: such as", "yes/no [target]"),
+    ("Which words mean a missing cell", "n/a"),
+    ("Is the number of records public", "replace-one"),
     ("Check the rows", "y"),
     ("What is the dataset called?", "stays"),
-    ("Is the number of records public", "replace-one"),
     ("Total epsilon", "4"),
     ("And delta", "1e-5"),
     ("Open it?", "y"),
@@ -49,7 +52,7 @@ ANSWERS = [
     ("Fit with this epsilon?", "y"),
     ("Go on?", "y"),
     ("twenty questions in a signed folder?", "y"),
-    ("What the release is for", "readmissions by treatment, asked for by the quality board"),
+    ("The purpose of the release", "readmissions by treatment, asked for by the quality board"),
     ("How the data were collected", "routine records of 2020 to 2024, kept for ten years, with the patients' consent"),
     ("Who can read rows", "two statisticians, on one encrypted machine without a network"),
     ("Who answers questions", "the statistics office"),
@@ -60,13 +63,13 @@ ANSWERS = [
 def nasty(path: Path) -> None:
     """Write the file."""
     rng = np.random.default_rng(11)
-    lines = ["patient_nr;admitted;age;bmi;ward;treated;readmitted"]
+    lines = ["patient_nr;admitted;age;körpermaß;ward;treated;readmitted"]
     for patient in range(PATIENTS):
         age = float(np.clip(rng.normal(62, 13), 18, 100))
         for _ in range(int(rng.integers(1, 3))):
             day = np.datetime64("2020-01-01") + int(rng.integers(0, 1826))
             year, month, number = str(day).split("-")
-            bmi = "" if rng.random() < 0.08 else f"{rng.normal(27, 4):.1f}".replace(".", ",")
+            bmi = rng.choice(["", "n/a"]) if rng.random() < 0.08 else f"{rng.normal(27, 4):.1f}".replace(".", ",")
             admitted = "" if rng.random() < 0.02 else f"{number}.{month}.{year}"
             ward = "burns" if rng.random() < 0.002 else rng.choice(["medicine", "surgery", "gynäkologie"])
             treated = rng.random() < 0.5
@@ -123,7 +126,8 @@ def main() -> int:
     where = machine()
     said = (
         f"{'reached' if reached else 'did not reach'} a signed dossier: 1 command typed, {len(ANSWERS)} answers, two "
-        f"of them slips that were asked for again, {len(ran)} commands run by `start`, {seconds:.0f} s of wall and "
+        f"of them slips that were asked for again and one a "
+        f"way back, {len(ran)} commands run by `start`, {seconds:.0f} s of wall and "
         f"{worked:.0f} s of CPU, environment {'fresh' if given.fresh else 'this one'}"
     )
     sys.stdout.write(said + "\n")

@@ -14,13 +14,22 @@ from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.explore import check, compare, scoring
 from sordino.explore.checks import _placed
-from sordino.explore.scoring import exact_scores, losses, means, probabilities, sum_plan
+from sordino.explore.scoring import (
+    BAND_LENGTHS,
+    band_sums,
+    cube_lengths,
+    exact_scores,
+    losses,
+    means,
+    probabilities,
+    sum_plan,
+    totals,
+)
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.fit import table_rows
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.questions import EXPONENT
-from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, totals
 from tests.report.example_releases import coefficients, written
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

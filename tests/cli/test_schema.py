@@ -1,4 +1,4 @@
-"""`sordino schema`: a template from names alone, and findings with the right exit codes."""
+"""`sordino schema`: a draft from names alone, and findings with the right exit codes."""
 
 import json
 from dataclasses import replace
@@ -19,25 +19,25 @@ DATA = Path(__file__).parents[2] / "examples" / "data"
 CLINIC, SCHEMA = str(DATA / "clinic.csv"), str(DATA / "clinic.schema.json")
 
 
-def test_a_new_schema_leaves_every_decision_open_and_reads_no_row(capsys, tmp_path):
-    template = json.loads(shown(capsys, "schema", "new", CLINIC, "--target", "readmitted"))
-    assert [column["name"] for column in template["columns"]] == ["age", "days_in_hospital", "smoker", "ward"]
-    assert template["records"] is None
-    assert all(column["low"] is None for column in template["columns"])
-    assert template["reads_private_data"] is False
-    (tmp_path / "header_only.csv").write_text("age,visits\n")
-    columns = json.loads(shown(capsys, "schema", "new", tmp_path / "header_only.csv"))["columns"]
-    assert columns[1]["name"] == "visits"
-
-
-def test_names_and_types_of_a_parquet_file_fill_a_template(tmp_path, capsys):
-    path = tmp_path / "t.parquet"
+def test_a_draft_leaves_every_decision_open_and_reads_no_row(capsys, tmp_path):
+    path, out = tmp_path / "t.parquet", tmp_path / "lines.txt"
     columns = {"größe": pa.array([1.5]), "flag": pa.array([True]), "word": pa.array(["x"])}
     pq.write_table(pa.table(columns | {"day": pa.array([0], pa.date32())}), path)
-    template = json.loads(shown(capsys, "schema", "new", path))
-    kinds = {column["name"]: column["kind"] for column in template["columns"]}
-    assert kinds == {"größe": "number", "flag": "boolean", "word": "category", "day": "date"}
+    drafted = shown(capsys, "schema", "new", path, "--target", "flag").splitlines()[1:]
+    lines = "records = HOW MANY;größe: LOW..HIGH;flag: true/false [target];word: WORD|WORD|WORD"
+    assert drafted == [*lines.split(";"), "day: YYYY-MM-DD..YYYY-MM-DD"]
+    assert "fill in every line" in shown(capsys, "schema", "new", path, "--out", out)
+    assert "line 2" in refusal(capsys, "schema", "new", path, "--declare", out)
+    assert "Use `--out lines.txt`" in refusal(capsys, "schema", "new", path, "--out", tmp_path / "schema.json")
     refusal(capsys, "schema", "new", path, "--decimal", ",")
+    (tmp_path / "header_only.csv").write_text("age,visits\n")
+    assert "visits: LOW..HIGH" in shown(capsys, "schema", "new", tmp_path / "header_only.csv")
+    book, schema = tmp_path / "book.json", tmp_path / "schema.json"
+    fields = [{"name": name, "constraints": {"minimum": 0, "maximum": 9}} for name in ("age", "visits")]
+    book.write_text(json.dumps({"fields": fields}))
+    lines = ["--declare", book, "--column", "records = 3", "--column", "visits: 0..5 [target]"]
+    shown(capsys, "schema", "new", tmp_path / "header_only.csv", *lines, "--out", schema)
+    assert json.loads(schema.read_text())["target"]["high"] == 5.0
 
 
 def test_bounds_taken_from_private_rows_are_refused_by_every_theorem():
@@ -60,22 +60,6 @@ def test_check_says_whether_a_schema_fits_a_table(capsys, tmp_path):
     assert said.endswith("The schema and the table fit together, with 1 warning.\n")
 
 
-def test_words_and_truths_can_be_named_when_a_template_is_made(capsys, tmp_path):
-    out = tmp_path / "schema.json"
-    kinds = ("--boolean", "readmitted", "--boolean", "smoker", "--category", "ward")
-    said = shown(capsys, "schema", "new", CLINIC, "--target", "readmitted", *kinds, "--out", out)
-    assert "replace every null" in said
-    template = json.loads(out.read_text())
-    kinds = [column["kind"] for column in template["columns"]]
-    assert [*kinds, template["target"]["kind"]] == ["number", "number", "boolean", "category", "boolean"]
-    answered = main(["schema", "check", str(out)])
-    said = capsys.readouterr()
-    assert answered == 2
-    assert "records" in said.out
-    assert said.err == "sordino: The schema has 4 errors, listed above.\n"
-    assert "'smokr'" in refusal(capsys, "schema", "new", CLINIC, "--boolean", "smokr")
-
-
 def test_lines_make_a_whole_schema_of_a_semicolon_file(capsys, tmp_path):
     table, lines, out = (tmp_path / name for name in ("t.csv", "t.lines", "schema.json"))
     table.write_text("age;cost;ill\n47;1,5;yes\n30;20,25;no\n")
@@ -95,7 +79,7 @@ def test_lines_make_a_whole_schema_of_a_semicolon_file(capsys, tmp_path):
 def test_lines_can_be_asked_for(capsys, tmp_path, monkeypatch):
     table, out = tmp_path / "t.csv", tmp_path / "schema.json"
     table.write_text("age,ward,ill\n47,a,yes\n")
-    answers = iter(["600", "0 to 110", "0..110", "a|b", "yes/no [target]"])
+    answers = iter(["600", "0 to 110", "0..110", "a|b", "yes/no [target]", "NA"])
     monkeypatch.setattr("typer.prompt", lambda _text, default=None: next(answers))
     assert main(["schema", "new", str(table), "--ask", "--out", str(out)]) == 0
     assert "Expected what column 'age' may hold" in capsys.readouterr().err

@@ -20,6 +20,7 @@ ANSWERS = [
     ("age: such as", "18..100"),
     ("ward: such as", "medicine|surgery"),
     ("ill: such as", "yes/no"),
+    ("Which words mean a missing cell", "-"),
     ("Which column is the outcome?", "ill"),
     ("Is the number of records public", "replace-one"),
     ("Check the rows", "n"),
@@ -58,6 +59,9 @@ def test_a_person_gets_from_a_table_to_a_report_by_answering(folder):
         if question == "age: such as":  # a slip of the pen is said in a sentence and asked for again
             terminal.answer(question, "eighteen to hundred")
             terminal.expect("Expected what column 'age' may hold")
+        if question == "ward: such as":  # a way back to the answer before
+            terminal.answer(question, "back")
+            terminal.answer("age: such as", "18..100")
         terminal.answer(question, typed)
     assert terminal.end() == 0, terminal.said[-2000:]
     assert "odds ratio" in terminal.said
@@ -93,8 +97,8 @@ def interrupted_at(folder, before, question):
 def test_ctrl_c_spends_nothing_and_the_next_start_goes_on_there(folder):
     interrupted_at(folder, ANSWERS[:3], ANSWERS[3][0])
     assert (folder / "stays.lines.txt").read_text().splitlines()[1:] == ["age: 18..100", "ward: medicine|surgery"]
-    interrupted_at(folder, ANSWERS[3:9], ANSWERS[9][0])
-    interrupted_at(folder, ANSWERS[9:15], ANSWERS[15][0])
+    interrupted_at(folder, ANSWERS[3:10], ANSWERS[10][0])
+    interrupted_at(folder, ANSWERS[10:16], ANSWERS[16][0])
     assert json.loads((folder / "stays.start.json").read_text())["dataset"] == "stays 2026"
     terminal = Terminal(START, folder)
     for question, typed in (*BEFORE["Go on?"], ("Go on?", "n")):  # no is an answer, and spends nothing
@@ -125,7 +129,7 @@ def test_a_table_that_does_not_fit_is_refused_before_the_debit_and_read_again_wh
     """Whether the rows were checked before or not; the lines and the schema are read as they are by then."""
     answers = [(question, "2999" if question == "How many records" else typed) for question, typed in ANSWERS]
     terminal = Terminal(START, folder)
-    for question, typed in answers[:15]:
+    for question, typed in answers[:16]:
         terminal.answer(question, typed)
     assert terminal.end() == 2, terminal.said[-2000:]
     assert "2999 records are declared and the table has 3000" in terminal.said

@@ -9,19 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sordino import InputError, Ledger
-from sordino.data import (
-    CsvFile,
-    Dialect,
-    Feature,
-    Number,
-    Schema,
-    Target,
-    column_names,
-    declared_types,
-    encode_features,
-    read_table,
-)
+from sordino import InputError, Ledger, data
 from sordino.data.raw_columns import TEXT
 from sordino.data.sources import registry
 from sordino.data.sources.registry import check_rows, parts_of
@@ -57,7 +45,7 @@ def texts(table: Table) -> dict[str, list[str]]:
     ids=["plain", "crlf", "mark", "unicode", "formula", "zeros", "quotes", "empty", "blank", "one-column"],
 )
 def test_cells_are_text(tmp_path, content, expected):
-    assert texts(read_table(written(tmp_path, content))) == expected
+    assert texts(data.read_table(written(tmp_path, content))) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,70 +68,70 @@ def test_cells_are_text(tmp_path, content, expected):
 )
 def test_a_malformed_file_is_refused_in_one_sentence(tmp_path, content, message):
     with pytest.raises(InputError, match=message) as caught:
-        read_table(written(tmp_path, content))
+        data.read_table(written(tmp_path, content))
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
 
 
 @pytest.mark.parametrize("content", ["a,b\n", "a,b", "a,b\n\n\n"])
 def test_a_header_alone_is_a_table_without_records(tmp_path, content):
-    table = read_table(written(tmp_path, content))
+    table = data.read_table(written(tmp_path, content))
     assert (table.names, table.rows) == (("a", "b"), 0)
-    assert read_table(written(tmp_path, content), only=["b"]).names == ("b",)
+    assert data.read_table(written(tmp_path, content), only=["b"]).names == ("b",)
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="There is no file"):
-        read_table(tmp_path / "absent.csv")
+        data.read_table(tmp_path / "absent.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match="is a directory"):
-        read_table(tmp_path / "folder.csv")
+        data.read_table(tmp_path / "folder.csv")
     with pytest.raises(InputError):
-        read_table("nul\0.csv")
+        data.read_table("nul\0.csv")
     with pytest.raises(InputError):
-        read_table("x" * 5000 + ".csv")
+        data.read_table("x" * 5000 + ".csv")
 
 
 def test_another_delimiter(tmp_path):
     path = written(tmp_path, "a;b\n1;2,5\n")
-    assert texts(read_table(CsvFile(path, Dialect(delimiter=";")))) == {"a": ["1"], "b": ["2,5"]}
+    assert texts(data.read_table(data.CsvFile(path, data.Dialect(delimiter=";")))) == {"a": ["1"], "b": ["2,5"]}
     for bad in ("", ";;", "\n", '"', "é"):
         with pytest.raises(InputError, match="delimiter"):
-            read_table(CsvFile(path, Dialect(delimiter=bad)))
+            data.read_table(data.CsvFile(path, data.Dialect(delimiter=bad)))
 
 
 def test_the_header_alone_can_be_read(tmp_path):
     # The second line is not even UTF-8: reading the header touches no row.
-    assert column_names(written(tmp_path, b"a,b\n" + b"1,2\n" * 100_000 + b"\xff")) == ("a", "b")
+    assert data.column_names(written(tmp_path, b"a,b\n" + b"1,2\n" * 100_000 + b"\xff")) == ("a", "b")
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_columns(tmp_path):
     count = 100_000
     names = [f"column {index}" for index in range(count)]
-    table = read_table(written(tmp_path, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"))
+    table = data.read_table(written(tmp_path, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"))
     assert (table.rows, len(table.names), table.names[-1]) == (1, count, "column 99999")
 
 
 def test_a_formula_in_a_number_column_is_not_a_number(tmp_path):
-    table = read_table(written(tmp_path, "x\n1\n=1+1\n"))
+    table = data.read_table(written(tmp_path, "x\n1\n=1+1\n"))
     with pytest.raises(InputError, match=r"Expected numbers in every row of column 'x', got 1 cells .*row 2"):
-        encode_features(Schema(2, (Feature("x", Number(0, 3)),), None, False), table)
+        data.encode_features(data.Schema(2, (data.Feature("x", data.Number(0, 3)),), None, False), table)
 
 
 def test_only_the_columns_that_are_wanted_are_kept(tmp_path):
     path = written(tmp_path, "a,b,c\n1,2,3\n4,5,6\n")
-    assert read_table(path, only=["c", "a", "absent"]).names == ("a", "c")
-    assert read_table(path, only=["absent"]).rows == 2
+    assert data.read_table(path, only=["c", "a", "absent"]).names == ("a", "c")
+    assert data.read_table(path, only=["absent"]).rows == 2
     with pytest.raises(InputError, match="row 2 with 2 cells"):
-        read_table(written(tmp_path, "a,b,c\n1,2,3\n4,5\n"), only=["a"])
+        data.read_table(written(tmp_path, "a,b,c\n1,2,3\n4,5\n"), only=["a"])
 
 
 @pytest.mark.parametrize("content", ['a,b\n1,x"\n2,3\n', 'a,b\n1,"x"y\n2,""\n', 'a,b\n"1","""\n"\n'])
 def test_quotes_that_are_closed_or_letters_are_read(tmp_path, content):
     path = written(tmp_path, content)
     check_rows(path)
-    assert read_table(path).rows == len(list(csv.reader(content.splitlines(keepends=True)))) - 1
+    assert data.read_table(path).rows == len(list(csv.reader(content.splitlines(keepends=True)))) - 1
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
@@ -152,8 +140,11 @@ def test_quotes_that_are_closed_or_letters_are_read(tmp_path, content):
 def test_rows_that_make_no_table_are_refused_before_the_debit(tmp_path, relation, engine, last):
     path = written(tmp_path, "a,y\n" + "0.5,0.25\n" * 299 + last)
     ledger = Ledger.open(tmp_path / "one.ledger", "d", relation, 9.0, 1e-5)
-    schema = Schema(
-        records=300, features=(Feature("a", Number(0, 1)),), target=Target("y", Number(0, 1)), intercept=True
+    schema = data.Schema(
+        records=300,
+        features=(data.Feature("a", data.Number(0, 1)),),
+        target=data.Target("y", data.Number(0, 1)),
+        intercept=True,
     )
     with pytest.raises(InputError, match=r"equally long rows|does not end"):
         fit_table(
@@ -180,8 +171,8 @@ def numbers(table, name):
 def test_the_delimiter_is_told_from_the_header(tmp_path, mark):
     path = tmp_path / "table.csv"
     path.write_text(f"age{mark}ward{mark}cost\n1{mark}a{mark}2\n")
-    table = read_table(path)
-    assert table.names == ("age", "ward", "cost") == column_names(path)
+    table = data.read_table(path)
+    assert table.names == ("age", "ward", "cost") == data.column_names(path)
     assert numbers(table, "cost") == [2.0]
 
 
@@ -191,37 +182,37 @@ def test_the_delimiter_is_told_from_the_header(tmp_path, mark):
 def test_a_quoted_name_may_hold_another_delimiter(tmp_path, header, names):
     path = tmp_path / "table.csv"
     path.write_text(f"{header}\n1{';' if ';age' in header else ','}2\n")
-    assert read_table(path).names == names
+    assert data.read_table(path).names == names
 
 
 def test_a_header_that_two_delimiters_split_alike_is_refused_before_a_row_is_looked_at(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a;b,c\n1;2,3\n")
     with pytest.raises(InputError, match="comma and semicolon, which split it equally often; say which"):
-        read_table(path)
-    assert CsvFile(path, Dialect(delimiter=";")).names() == ("a", "b,c")
+        data.read_table(path)
+    assert data.CsvFile(path, data.Dialect(delimiter=";")).names() == ("a", "b,c")
 
 
 def test_rows_never_decide_about_the_delimiter(tmp_path):
     """The rows of both files would be split by another character more often than the header is."""
     for name, rows in (("a.csv", "1,2,3;4\n"), ("b.csv", "1;2\n")):
         (tmp_path / name).write_text(f"a;b\n{rows}")
-        assert CsvFile(tmp_path / name).delimiter() == ";"
+        assert data.CsvFile(tmp_path / name).delimiter() == ";"
 
 
 def test_decimal_commas_are_declared_and_a_point_is_no_longer_one(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text(SEMICOLONS)
-    assert numbers(read_table(CsvFile(path, Dialect(decimal=","))), "cost") == [1.5, 20.25]
-    cost = Schema(2, (Feature("cost", Number(0, 100)),), None, False, extra_columns="ignore")
+    assert numbers(data.read_table(data.CsvFile(path, data.Dialect(decimal=","))), "cost") == [1.5, 20.25]
+    cost = data.Schema(2, (data.Feature("cost", data.Number(0, 100)),), None, False, extra_columns="ignore")
     with pytest.raises(InputError, match="If its decimal mark is a comma, declare that"):
-        encode_features(cost, read_table(path))
+        data.encode_features(cost, data.read_table(path))
     path.write_text("age;cost\n47;1.234\n")
-    assert np.isnan(numbers(read_table(CsvFile(path, Dialect(decimal=","))), "cost")).all()
+    assert np.isnan(numbers(data.read_table(data.CsvFile(path, data.Dialect(decimal=","))), "cost")).all()
     with pytest.raises(InputError, match="decimal mark is declared a comma") as caught:
-        encode_features(cost, read_table(CsvFile(path, Dialect(decimal=","))))
+        data.encode_features(cost, data.read_table(data.CsvFile(path, data.Dialect(decimal=","))))
     assert "1.234" not in str(caught.value)
-    assert numbers(read_table(CsvFile(path, Dialect(decimal=","))).take(np.array([0])), "age") == [47.0]
+    assert numbers(data.read_table(data.CsvFile(path, data.Dialect(decimal=","))).take(np.array([0])), "age") == [47.0]
 
 
 @pytest.mark.parametrize(
@@ -231,10 +222,10 @@ def test_decimal_commas_are_declared_and_a_point_is_no_longer_one(tmp_path):
 def test_compressed_files_are_told_by_their_first_bytes(tmp_path, ending, packed):
     path = tmp_path / f"table{ending}"
     path.write_bytes(packed(b"a,b\n1,2\n"))
-    assert numbers(read_table(path), "b") == [2.0]
+    assert numbers(data.read_table(path), "b") == [2.0]
     path.write_bytes(packed(b"a,b\n1,2\n" * 99)[:-9])
     with pytest.raises(InputError, match="is damaged"):
-        read_table(path)
+        data.read_table(path)
 
 
 @pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, zstandard], ids=lambda one: one.__name__)
@@ -247,7 +238,11 @@ def test_a_damaged_compressed_file_is_one_line_whoever_reads_it(tmp_path, packed
         for place in random.integers(6, len(whole), 3):
             content[place] ^= int(random.integers(1, 256))
         path.write_bytes(content)
-        for read in (read_table, column_names, lambda path: [list(one.tables(one.names())) for one in parts_of(path)]):
+        for read in (
+            data.read_table,
+            data.column_names,
+            lambda path: [list(one.tables(one.names())) for one in parts_of(path)],
+        ):
             try:
                 read(path)
             except InputError as error:
@@ -266,9 +261,9 @@ def test_files_that_expand_too_much_together_are_refused_from_every_reader(tmp_p
     monkeypatch.setattr(registry, "LARGEST_EXPANSION", 10)
     for place in range(3):
         zipped_zeros(tmp_path / f"{place}.csv.gz", 2**17)
-    assert read_table(tmp_path / "0.csv.gz").rows == 2**15
+    assert data.read_table(tmp_path / "0.csv.gz").rows == 2**15
     with pytest.raises(InputError, match="would expand from"):
-        read_table(str(tmp_path / "*.csv.gz"))
+        data.read_table(str(tmp_path / "*.csv.gz"))
     zipped_zeros(tmp_path / "0.csv.gz", 2**21)
     for part in parts_of(str(tmp_path / "*.csv.gz"))[:1]:
         with pytest.raises(InputError, match="would expand from"):
@@ -279,7 +274,7 @@ def test_files_that_expand_too_much_together_are_refused_from_every_reader(tmp_p
 def test_a_byte_order_mark_tells_the_encoding(tmp_path, encoding):
     path = tmp_path / "table.csv"
     path.write_bytes("größe;b\n1;ü\n".encode(encoding))
-    table = read_table(path)
+    table = data.read_table(path)
     assert table.names == ("größe", "b")
     assert table.columns["b"].values.to_pylist() == ["ü"]
 
@@ -288,34 +283,34 @@ def test_other_encodings_are_declared(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes("größe;b\n1;ü\n".encode("windows-1252"))
     with pytest.raises(InputError, match="or give its encoding, such as `schema new --encoding windows-1252`"):
-        read_table(path)
-    table = read_table(CsvFile(path, Dialect(encoding="windows-1252")))
+        data.read_table(path)
+    table = data.read_table(data.CsvFile(path, data.Dialect(encoding="windows-1252")))
     assert (table.names, table.columns["b"].values.to_pylist()) == (("größe", "b"), ["ü"])
     # In `hz` two letters of one cell hid all records behind it; `punycode` was a traceback.
     stateful = ("hz", "ISO-2022-JP", "iso2022_kr", "utf7", "punycode", "unicode_escape", "raw_unicode_escape", "idna")
     for wrong in ("no-such-encoding", "rot13", *stateful):
         with pytest.raises(InputError, match="encoding to be one that Python knows"):
-            Dialect(encoding=wrong)
+            data.Dialect(encoding=wrong)
 
 
 def test_a_family_of_files_is_one_table(tmp_path):
     for year, rows in ((2023, "1,2\n"), (2024, ""), (2025, "3,4\n")):
         (tmp_path / f"visits-{year}.csv").write_text(f"a,b\n{rows}")
     pattern = tmp_path / "visits-*.csv"
-    assert numbers(read_table(pattern), "a") == [1.0, 3.0]
-    assert read_table(pattern, ["b"]).names == ("b",)
+    assert numbers(data.read_table(pattern), "a") == [1.0, 3.0]
+    assert data.read_table(pattern, ["b"]).names == ("b",)
     (tmp_path / "visits-2026.csv").write_text("b,a\n1,2\n")
     with pytest.raises(InputError, match="must have the same header"):
-        read_table(pattern)
+        data.read_table(pattern)
     with pytest.raises(InputError, match="No file matches"):
-        read_table(tmp_path / "none-*.csv")
+        data.read_table(tmp_path / "none-*.csv")
 
 
 def test_an_excel_file_is_named_as_such(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"PK\x03\x04 and so on")
     with pytest.raises(InputError, match="Save its table as CSV"):
-        read_table(path)
+        data.read_table(path)
 
 
 def test_arrow_files_and_the_types_they_tell(tmp_path):
@@ -326,10 +321,10 @@ def test_arrow_files_and_the_types_they_tell(tmp_path):
     with pa.ipc.new_stream(str(tmp_path / "t.arrow"), table.schema) as writer:
         writer.write_table(table)
     for name in ("t.feather", "t.arrow"):
-        assert numbers(read_table(tmp_path / name), "n") == [1.5]
-        kinds = declared_types(tmp_path / name)
+        assert numbers(data.read_table(tmp_path / name), "n") == [1.5]
+        kinds = data.declared_types(tmp_path / name)
         assert kinds == {"n": "number", "flag": "boolean", "word": "category", "day": "date"}
-    assert declared_types(table) == kinds
+    assert data.declared_types(table) == kinds
     (tmp_path / "t.arrow").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match="The Arrow file"):
-        read_table(tmp_path / "t.arrow")
+        data.read_table(tmp_path / "t.arrow")

@@ -11,24 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from sordino import data
 from sordino.core.bound import Evidence, Relation
 from sordino.core.validate import InputError
-from sordino.data import (
-    INDICATOR,
-    UNSCALED,
-    Boolean,
-    Category,
-    Feature,
-    Number,
-    RowNorm,
-    Scaling,
-    Schema,
-    Target,
-    clip_rows,
-    encode,
-    encode_features,
-    from_matrix,
-)
 from sordino.data.neighbours import worst_records
 from sordino.data.scaling import add_up, float32_up, norm_up
 
@@ -53,7 +38,7 @@ MATRICES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_s
 @given(rows=MATRICES, cap=st.floats(1e-9, 1e7))
 def test_clipped_rows_never_exceed_the_cap(rows, cap):
     before = rows.copy()
-    clip_rows(rows, cap)
+    data.clip_rows(rows, cap)
     assert_within(rows, cap)
     lengths = np.linalg.norm(before, axis=1)
     untouched = lengths < cap * (1 - 1e-6)
@@ -71,14 +56,16 @@ def test_clipped_rows_never_exceed_the_cap(rows, cap):
     includes=st.booleans(),
 )
 def test_encoded_rows_and_targets_respect_their_certificates(values, low, scaling, cap, intercept, includes):
-    schema = Schema(
+    schema = data.Schema(
         records=4,
-        features=tuple(Feature(name, Number(low, 10, Scaling(scaling), INDICATOR)) for name in "ab"),
-        target=Target("c", Number(low, 10, Scaling(scaling))),
+        features=tuple(
+            data.Feature(name, data.Number(low, 10, data.Scaling(scaling), data.INDICATOR)) for name in "ab"
+        ),
+        target=data.Target("c", data.Number(low, 10, data.Scaling(scaling))),
         intercept=intercept,
-        row_norm=None if cap is None else RowNorm(cap, includes),
+        row_norm=None if cap is None else data.RowNorm(cap, includes),
     )
-    encoded = encode(schema, from_matrix(values, list("abc")), Relation.REPLACE_ONE)
+    encoded = data.encode(schema, data.from_matrix(values, list("abc")), Relation.REPLACE_ONE)
     assert_within(encoded.features, schema.feature_norm_certificate().value)
     bound, width = (one.value for one in schema.target_certificates())
     for dtype in (np.float64, np.float32):
@@ -90,9 +77,9 @@ def test_encoded_rows_and_targets_respect_their_certificates(values, low, scalin
 
 
 @FIXED
-@given(data=st.data())
-def test_the_worst_records_of_any_schema_respect_its_certificate(schemas, data):
-    schema = data.draw(schemas)
+@given(drawn=st.data())
+def test_the_worst_records_of_any_schema_respect_its_certificate(schemas, drawn):
+    schema = drawn.draw(schemas)
     if schema.target is None:
         with pytest.raises(InputError, match="The schema has no target"):
             worst_records(schema)
@@ -102,39 +89,49 @@ def test_the_worst_records_of_any_schema_respect_its_certificate(schemas, data):
 
 def test_the_cap_counts_the_intercept_as_declared():
     def bound(intercept, row_norm):
-        features = (Feature("x", Number(-1, 1)), Feature("z", Category(("a", "b"))), Feature("f", Boolean()))
-        return Schema(5, features, None, intercept, row_norm).norm_bound
+        features = (
+            data.Feature("x", data.Number(-1, 1)),
+            data.Feature("z", data.Category(("a", "b"))),
+            data.Feature("f", data.Boolean()),
+        )
+        return data.Schema(5, features, None, intercept, row_norm).norm_bound
 
     assert bound(False, None) == norm_up([1.0, 1.0, 1.0])
     assert bound(True, None) == 2.0
-    assert bound(True, RowNorm(1.5, includes_intercept=True)) == 1.5
-    assert bound(True, RowNorm(1.5, includes_intercept=False)) == norm_up([1.5, 1.0])
-    assert bound(False, RowNorm(1.5, includes_intercept=True)) == 1.5
-    assert bound(True, RowNorm(100.0, includes_intercept=True)) == 2.0
+    assert bound(True, data.RowNorm(1.5, includes_intercept=True)) == 1.5
+    assert bound(True, data.RowNorm(1.5, includes_intercept=False)) == norm_up([1.5, 1.0])
+    assert bound(False, data.RowNorm(1.5, includes_intercept=True)) == 1.5
+    assert bound(True, data.RowNorm(100.0, includes_intercept=True)) == 2.0
 
 
 def test_a_cap_that_never_acts_clips_nothing():
-    schema = Schema(
-        2, (Feature("x", Number(-1, 1)),), None, True, RowNorm(math.sqrt(2) + 1e-9, includes_intercept=True)
+    schema = data.Schema(
+        2,
+        (data.Feature("x", data.Number(-1, 1)),),
+        None,
+        True,
+        data.RowNorm(math.sqrt(2) + 1e-9, includes_intercept=True),
     )
     assert schema.clip_length is None
-    assert encode_features(schema, from_matrix([[1.0], [-1.0]], ["x"])).tolist() == [[1, 1], [1, -1]]
+    assert data.encode_features(schema, data.from_matrix([[1.0], [-1.0]], ["x"])).tolist() == [[1, 1], [1, -1]]
 
 
 def test_a_missing_value_counts_towards_the_bound():
-    schema = Schema(2, (Feature("x", Number(0, 0.1, UNSCALED, INDICATOR)),), None, False)
-    assert_within(encode_features(schema, from_matrix([[math.nan], [0.1]], ["x"])), schema.norm_bound)
+    schema = data.Schema(2, (data.Feature("x", data.Number(0, 0.1, data.UNSCALED, data.INDICATOR)),), None, False)
+    assert_within(data.encode_features(schema, data.from_matrix([[math.nan], [0.1]], ["x"])), schema.norm_bound)
     assert schema.norm_bound == 1.0
 
 
 def test_rows_keep_their_direction():
-    schema = Schema(1, tuple(Feature(n, Number(-9, 9, UNSCALED)) for n in "ab"), None, True, RowNorm(1.0, False))
-    row = encode_features(schema, from_matrix([[3.0, 4.0]], ["a", "b"]))[0]
+    schema = data.Schema(
+        1, tuple(data.Feature(n, data.Number(-9, 9, data.UNSCALED)) for n in "ab"), None, True, data.RowNorm(1.0, False)
+    )
+    row = data.encode_features(schema, data.from_matrix([[3.0, 4.0]], ["a", "b"]))[0]
     np.testing.assert_allclose(row, [1.0, 0.6, 0.8], rtol=1e-6)
 
 
 def test_certificates_are_by_construction_and_remember_private_reads():
-    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", Boolean()), True)
+    schema = data.Schema(2, (data.Feature("x", data.Number(-1, 1)),), data.Target("y", data.Boolean()), True)
     inferred = replace(schema, reads_private_data=True)
     for given_schema, private in ((schema, False), (inferred, True)):
         for certificate in (given_schema.feature_norm_certificate(), *given_schema.target_certificates()):
@@ -145,7 +142,7 @@ def test_certificates_are_by_construction_and_remember_private_reads():
 
 
 def test_labels_have_no_magnitude():
-    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", Category(("a", "b"))), True)
+    schema = data.Schema(2, (data.Feature("x", data.Number(-1, 1)),), data.Target("y", data.Category(("a", "b"))), True)
     with pytest.raises(InputError, match="got the category 'y'"):
         schema.target_certificates()
     with pytest.raises(InputError, match="The schema has no target"):

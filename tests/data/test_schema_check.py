@@ -7,26 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from sordino import InputError, Relation
-from sordino.data import (
-    INDICATOR,
-    Boolean,
-    Category,
-    Date,
-    DeclaredUnit,
-    Feature,
-    MissingRule,
-    Number,
-    Ordered,
-    RowNorm,
-    Scaling,
-    Schema,
-    Target,
-    check,
-    column_kind,
-    from_arrays,
-    read_table,
-)
+from sordino import InputError, Relation, data
 
 FRAME = pd.DataFrame(
     {
@@ -42,15 +23,19 @@ FRAME = pd.DataFrame(
 )
 
 
-FEATURES = (Feature("age", Number(0, 40)), Feature("job", Category(("a",), unseen="other")), Feature("nope", Boolean()))
-TARGET = Target("y", Category(("1", "2")))
-SCHEMA = Schema(
-    records=3, features=FEATURES, target=TARGET, intercept=True, row_norm=RowNorm(100.0, includes_intercept=True)
+FEATURES = (
+    data.Feature("age", data.Number(0, 40)),
+    data.Feature("job", data.Category(("a",), unseen="other")),
+    data.Feature("nope", data.Boolean()),
+)
+TARGET = data.Target("y", data.Category(("1", "2")))
+SCHEMA = data.Schema(
+    records=3, features=FEATURES, target=TARGET, intercept=True, row_norm=data.RowNorm(100.0, includes_intercept=True)
 )
 
 
 def test_check_finds_everything_at_once():
-    findings = check(SCHEMA, read_table(FRAME.iloc[:2]), Relation.ADD_REMOVE)
+    findings = data.check(SCHEMA, data.read_table(FRAME.iloc[:2]), Relation.ADD_REMOVE)
     levels = [finding.level for finding in findings]
     assert levels == sorted(levels, key=("error", "warning", "note").index)
     errors = {finding.column: finding.message for finding in findings if finding.level == "error"}
@@ -68,7 +53,7 @@ def test_check_finds_everything_at_once():
 
 def test_check_counts():
     schema = replace(SCHEMA, features=SCHEMA.features[:2], target=None, extra_columns="ignore", reads_private_data=True)
-    findings = check(schema, read_table(FRAME))
+    findings = data.check(schema, data.read_table(FRAME))
     said = {(finding.level, finding.column, finding.message) for finding in findings}
     assert ("warning", "age", "1 of 3 values are out of range (clipped).") in said
     assert ("warning", "job", "2 of 3 values are unseen.") in said
@@ -79,7 +64,7 @@ def test_check_counts():
 
 
 def test_check_of_a_schema_alone_reads_nothing():
-    findings = check(SCHEMA)
+    findings = data.check(SCHEMA)
     assert not any(finding.reads_private_data for finding in findings)
     stops = [finding for finding in findings if "stops on" in finding.message]
     # One note for each reason, with the columns it is about, however many columns there are.
@@ -91,42 +76,47 @@ def test_check_of_a_schema_alone_reads_nothing():
 
 
 def test_check_notices_constant_columns_and_no_rows():
-    schema = Schema(3, (Feature("flat", Number(0, 10)),), None, True, extra_columns="ignore")
-    assert any("same encoded value" in finding.message for finding in check(schema, read_table(FRAME)))
-    empty = check(schema, from_arrays({"flat": []}))
+    schema = data.Schema(3, (data.Feature("flat", data.Number(0, 10)),), None, True, extra_columns="ignore")
+    assert any("same encoded value" in finding.message for finding in data.check(schema, data.read_table(FRAME)))
+    empty = data.check(schema, data.from_arrays({"flat": []}))
     assert "The table has no records." in {finding.message for finding in empty if finding.level == "error"}
     # Under add-remove it is a neighbour of a table with one record, and is answered.
-    empty = check(schema, from_arrays({"flat": []}), Relation.ADD_REMOVE)
+    empty = data.check(schema, data.from_arrays({"flat": []}), Relation.ADD_REMOVE)
     assert not any(finding.level == "error" for finding in empty)
 
 
 @pytest.mark.parametrize("unit", [False, True])
 def test_another_number_than_the_declared_one_is_an_error_unless_it_may_differ(unit):
-    named = {"unit": DeclaredUnit(column="who", most_records=2)} if unit else {}
-    schema = Schema(3, (Feature("a", Number(0, 10)),), None, True, **named)
-    table = from_arrays({"a": [1.0, 2.0]} | ({"who": [1, 2]} if unit else {}))
+    named = {"unit": data.DeclaredUnit(column="who", most_records=2)} if unit else {}
+    schema = data.Schema(3, (data.Feature("a", data.Number(0, 10)),), None, True, **named)
+    table = data.from_arrays({"a": [1.0, 2.0]} | ({"who": [1, 2]} if unit else {}))
     for relation, level in ((None, "error"), (Relation.REPLACE_ONE, "error"), (Relation.ADD_REMOVE, "warning")):
-        found = [one for one in check(schema, table, relation) if "are declared and the table has 2" in one.message]
+        found = [
+            one for one in data.check(schema, table, relation) if "are declared and the table has 2" in one.message
+        ]
         assert [one.level for one in found] == [level]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MissingRule("value"), "exactly when its rule is 'value'"),
-        (lambda: MissingRule("refuse", 3), "exactly when its rule is 'value'"),
-        (lambda: Number(0, 5e-324), "to be further apart"),
+        (lambda: data.MissingRule("value"), "exactly when its rule is 'value'"),
+        (lambda: data.MissingRule("refuse", 3), "exactly when its rule is 'value'"),
+        (lambda: data.Number(0, 5e-324), "to be further apart"),
         # A coefficient per unit of it was infinite, and the fit was lost after its debit.
-        (lambda: Number(0, 1e-300), "to be further apart"),
-        (lambda: Number(0, 1e20, Scaling("none")), "to encode within 1e\\+15"),
-        (lambda: Category(("a",), drop_first=True), "drop_first to leave something to encode"),
-        (lambda: Target("y", Number(0, 1, missing=INDICATOR)), 'missing to be "refuse" or a value'),
-        (lambda: Target("y", Category(("a", "b"), drop_first=True)), "drop_first to be absent here.*for a feature"),
-        (lambda: Target("y", Category(("a",))), "values to list at least two classes"),
-        (lambda: Category(("a", "b"), missing=MissingRule("value", "c")), "one of the declared values"),
-        (lambda: Boolean(missing=MissingRule("value", 1.0)), "true or false"),
-        (lambda: Feature("x", 3), "kind to be a JSON object or a column kind"),
-        (lambda: column_kind("number")(Number), "already registered"),
+        (lambda: data.Number(0, 1e-300), "to be further apart"),
+        (lambda: data.Number(0, 1e20, data.Scaling("none")), "to encode within 1e\\+15"),
+        (lambda: data.Category(("a",), drop_first=True), "drop_first to leave something to encode"),
+        (lambda: data.Target("y", data.Number(0, 1, missing=data.INDICATOR)), 'missing to be "refuse" or a value'),
+        (
+            lambda: data.Target("y", data.Category(("a", "b"), drop_first=True)),
+            "drop_first to be absent here.*for a feature",
+        ),
+        (lambda: data.Target("y", data.Category(("a",))), "values to list at least two classes"),
+        (lambda: data.Category(("a", "b"), missing=data.MissingRule("value", "c")), "one of the declared values"),
+        (lambda: data.Boolean(missing=data.MissingRule("value", 1.0)), "true or false"),
+        (lambda: data.Feature("x", 3), "kind to be a JSON object or a column kind"),
+        (lambda: data.column_kind("number")(data.Number), "already registered"),
     ],
 )
 def test_a_wrong_declaration_is_refused(make, message):
@@ -135,13 +125,13 @@ def test_a_wrong_declaration_is_refused(make, message):
 
 
 def test_targets_know_their_classes():
-    assert Number(0, 1).classes is None
-    assert Boolean().classes == 2
-    assert Category(("a", "b", "c")).classes == 3
+    assert data.Number(0, 1).classes is None
+    assert data.Boolean().classes == 2
+    assert data.Category(("a", "b", "c")).classes == 3
 
 
 def test_what_may_stop_a_run_is_listed():
-    kinds = (Number(0, 1, out_of_range="refuse"), Boolean(), Category(("a", "b")))
+    kinds = (data.Number(0, 1, out_of_range="refuse"), data.Boolean(), data.Category(("a", "b")))
     unread = "missing or unreadable values"
     assert [kind.can_refuse for kind in kinds] == [
         (unread, "values out of range"),
@@ -149,12 +139,12 @@ def test_what_may_stop_a_run_is_listed():
         ("missing values", "unseen categories"),
     ]
     silent = (
-        Number(0, 1, missing=INDICATOR),
-        Category(("a",), unseen="other", missing=INDICATOR),
-        Boolean(missing=INDICATOR),
-        Ordered(("a", "b"), missing=INDICATOR),
-        Date("2020-01-01", "2021-01-01", missing=INDICATOR),
-        Number(0, 1, missing=MissingRule("value", 0)),
+        data.Number(0, 1, missing=data.INDICATOR),
+        data.Category(("a",), unseen="other", missing=data.INDICATOR),
+        data.Boolean(missing=data.INDICATOR),
+        data.Ordered(("a", "b"), missing=data.INDICATOR),
+        data.Date("2020-01-01", "2021-01-01", missing=data.INDICATOR),
+        data.Number(0, 1, missing=data.MissingRule("value", 0)),
     )
     assert [kind.can_refuse for kind in silent] == [()] * len(silent)
 
@@ -163,4 +153,4 @@ def test_what_may_stop_a_run_is_listed():
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="regular file"):
-        read_table(tmp_path / "pipe.csv")
+        data.read_table(tmp_path / "pipe.csv")

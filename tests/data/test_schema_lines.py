@@ -67,16 +67,76 @@ def test_names_of_the_table_may_hold_colons():
     assert [feature.name for feature in schema.features] == ["blood", "blood: sys"]
 
 
-def test_a_template_is_answered_with_one_sentence_for_each_column():
-    names = [f"c{place}" for place in range(40)]
-    template = data.new_schema_template(names, target="c0", kinds={"c1": "category", "c2": "boolean"})
+MESSY = """cost;day;share;rate
+1.234,50 EUR;01.02.2020;12,5 %;1'000
+12,5EUR;2020-03-04;50%;5
+1.23;x;3;n/a
+EUR 1.234.567;5.6.2021;n/a;1'00
+"""
+
+
+def test_thousands_symbols_dates_in_two_formats_and_missing_words_are_read_or_count_as_missing(tmp_path):
+    path = tmp_path / "messy.csv"
+    path.write_text(MESSY, encoding="utf-8")
+    schema = data.declared_lines(
+        "records = 4\ndelimiter = ;\ndecimal = ,\nmissing_tokens = n/a\n"
+        "cost: 0..2000000 [thousands=point, symbol=EUR, missing=indicator]\n"
+        "day: 2019-01-01..2021-12-31 [format=%d.%m.%Y|%Y-%m-%d, missing=indicator]\n"
+        "share: 0..100 [symbol=%, missing=indicator]\nrate: 0..9000 [thousands=apostrophe, missing=0]"
+    )
+    assert data.schema_from_text(data.schema_to_text(schema)) == schema
+    table = data.read_table(schema.source(path))
+    read = {one.name: one.kind.measured(one.name, table.columns[one.name], ("", "n/a")) for one in schema.features}
+    days = np.array(["2020-02-01", "2020-03-04", "NaT", "2021-06-05"], "M8[D]").astype(float)
+    np.testing.assert_array_equal(read["cost"], [1234.5, 12.5, np.nan, 1234567.0])
+    np.testing.assert_array_equal(read["day"], np.where(days < 0, np.nan, days))
+    np.testing.assert_array_equal(read["share"], [12.5, 50.0, 3.0, np.nan])
+    np.testing.assert_array_equal(read["rate"], [1000.0, 5.0, np.nan, np.nan])
+    kind, cells = data.Number(0, 9999, thousands="comma", symbol="$"), np.array(["$1,234", "7", 3.5, None], object)
+    objects = data.from_arrays({"x": cells}).columns["x"]
+    np.testing.assert_array_equal(kind.measured("x", objects, ("",)), [1234.0, 7.0, 3.5, np.nan])
+    with pytest.raises(InputError, match="are both ','"):
+        kind.measured("cost", table.columns["cost"], ("",))
+
+
+FRICTIONLESS = """{"missingValues": ["", "NA"], "fields": [
+    {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 110}},
+    {"name": "ward", "constraints": {"enum": ["a", "b"]}}, {"name": "notes", "type": "string"},
+    {"name": "ill", "type": "boolean", "trueValues": ["yes"], "falseValues": ["no"]},
+    {"name": "day", "format": "%d.%m.%Y", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}}]}"""
+CSVW = """{"tables": [{"tableSchema": {"columns": [
+    {"titles": "age", "datatype": {"base": "integer", "minimum": 0, "maximum": 110}}, {"name": "notes"},
+    {"name": "day", "datatype": {"base": "date", "minimum": "2020-01-01", "maximum": "2020-12-31"}}]}}]}"""
+
+
+def test_a_codebook_gives_the_lines_that_it_declares():
+    day = "day: 2020-01-01..2020-12-31"
+    lines = f"age: 0..110;ward: a|b;ill: yes/no;{day} [format=%d.%m.%Y];missing_tokens = NA".split(";")
+    assert data.codebook_lines(json.loads(FRICTIONLESS)) == lines
+    assert data.codebook_lines(json.loads(CSVW)) == ["age: 0..110", day]
+    for nothing in ({}, [], {"fields": 3}):
+        with pytest.raises(InputError, match="no codebook"):
+            data.codebook_lines(nothing)
+
+
+def test_a_draft_declares_nothing_before_it_is_filled_in():
+    types = {"flag": "boolean", "word": "category", "day": "date"}
+    text = data.drafted_lines(("id", "age", "flag", "word", "day"), types, "flag", "id")
     with pytest.raises(Mistakes) as caught:
-        data.schema_from_dict(template)
-    found = dict(data.mistakes_by_column(caught.value, json.loads(json.dumps(template))))
-    assert len(found) == 40  # every column but the boolean, which has defaults, and the records
-    assert found["c1"] == "values: missing. Write as a line: c1: WORD|WORD|WORD."
-    assert found["c39"] == "low and high: missing. Write as a line: c39: LOW..HIGH."
-    assert found["c0"].endswith("as a line: c0: LOW..HIGH.")
+        data.declared_lines(text)
+    assert len(caught.value.errors) == 5  # all but the words of a stored boolean
+    filled = {
+        "HOW MANY": "9",
+        "LOW..HIGH": "0..1",
+        "WORD|WORD|WORD": "a|b",
+        "YYYY-MM-DD..YYYY-MM-DD": "2020-01-01..2020-02-01",
+    }
+    for blank, given in filled.items():
+        text = text.replace(blank, given)
+    schema = data.declared_lines(text)
+    assert (schema.unit_column, schema.target.kind.words) == ("id", ("true", "false"))
+    with pytest.raises(InputError, match="got 'z'"):
+        data.drafted_lines(("a",), {}, "z", None)
 
 
 def encoded(kind, values, **arrow):
@@ -167,6 +227,15 @@ def test_slips_in_a_line_get_one_sentence_that_says_what_to_write():
     assert "has no line" not in str(found.value)  # there is one, and it is wrong
     with pytest.raises(InputError, match="write a range"):
         data.declared_lines("records = 9\nbmi: 12,5,,60", ["bmi"])
+    for domain, wanted in (
+        ("0..1,000", "0..1000"),
+        ("0..1,000,000", "0..1000000"),
+        ("12,5..1.000.000", "12.5..1000000"),
+    ):
+        with pytest.raises(InputError, match=f"'cost: {wanted}'"):
+            data.declared_lines(f"records = 9\ncost: {domain}")
+    with pytest.raises(InputError, match=r"no marks of thousands, got '0\.\.100\.000'"):
+        data.declared_lines("records = 9\ncost: 0..100.000")
 
 
 def test_an_empty_cell_is_missing_whatever_else_is():

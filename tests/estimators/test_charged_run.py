@@ -11,7 +11,7 @@ import sordino
 from sordino import InputError, Ledger, LedgerRefusal, Relation
 from sordino.core.spec import Batch, Problem
 from sordino.data import declared_lines
-from sordino.explore.scoring import sum_plan
+from sordino.explore.scoring import cube_lengths, sum_plan
 from sordino.fitting import charge
 from sordino.fitting.charge import RowAccess, RunContents, charged_run
 from sordino.fitting.fit import fit_table
@@ -20,7 +20,6 @@ from sordino.fitting.resume import FitCheckpoint
 from sordino.ledger.release.folder import release_digest
 from sordino.mechanisms import dp_sgd
 from sordino.mechanisms.networks.training import Descent
-from sordino.mechanisms.statistics.scored_sums import cube_lengths
 
 PACKAGE = Path(sordino.__file__).parent
 ROWS = 400

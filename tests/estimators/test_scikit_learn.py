@@ -11,9 +11,16 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_
 from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    StandardScaler,
+)
 from sklearn.utils.estimator_checks import check_estimator
 
 from sordino import InputError, Ledger, estimators, write_release
@@ -29,20 +36,12 @@ WITHOUT_REFUSALS = {
     "check_supervised_y_no_nan": "a target that is no number counts as the middle of its bounds",
 }
 # Weights count within declared bounds only, and no check declares any; a check may be new or gone in another version.
-_UNDECLARED = "weights without declared bounds are refused: one record could count without limit"
-WEIGHTS = dict.fromkeys(
-    (
-        "check_sample_weights_pandas_series",
-        "check_sample_weights_not_an_array",
-        "check_sample_weights_list",
-        "check_all_zero_sample_weights_error",
-        "check_sample_weights_shape",
-        "check_sample_weights_not_overwritten",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_classifiers_one_label_sample_weights",
-    ),
-    _UNDECLARED,
+_WEIGHED = (
+    "sample_weights_pandas_series sample_weights_not_an_array sample_weights_list all_zero_sample_weights_error "
+    "sample_weights_shape sample_weights_not_overwritten sample_weight_equivalence_on_dense_data "
+    "classifiers_one_label_sample_weights"
 )
+WEIGHTS = dict.fromkeys([f"check_{name}" for name in _WEIGHED.split()], "weights without declared bounds are refused")
 
 BUDGET = {"epsilon": 50.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 # Checks use a handful of rows, too few to learn from: a constant is asked for where nothing else can be learned.
@@ -110,6 +109,10 @@ PUBLIC = {
     "a row by itself": Normalizer(),
     "a public function": FunctionTransformer(np.tanh),
     "switched off": "passthrough",
+    "declared categories": ColumnTransformer(
+        [("a", OneHotEncoder(categories=[[0.0, 1.0]], handle_unknown="ignore", sparse_output=False), [0])],
+        remainder="passthrough",
+    ),
     "frozen, fitted to public rows": FrozenEstimator(StandardScaler().fit(-X)),
     "a pipeline of such": make_pipeline(Normalizer(), FunctionTransformer(np.tanh)),
     "columns by themselves": ColumnTransformer([("a", Normalizer(), [0]), ("b", "passthrough", [1])]),
@@ -125,6 +128,9 @@ LEARNING = {
     "the other columns": ColumnTransformer([("a", Normalizer(), [0])], remainder=StandardScaler()),
     "deep in the columns": ColumnTransformer([("a", make_pipeline(Normalizer(), StandardScaler()), [0, 1])]),
     "side by side": FeatureUnion([("a", Normalizer()), ("b", StandardScaler())]),
+    "categories of the rows": OneHotEncoder(handle_unknown="ignore"),
+    "categories that stop": OneHotEncoder(categories=[[0.0], [1.0]]),
+    "rare categories": OneHotEncoder(categories=[[0.0], [1.0]], handle_unknown="ignore", min_frequency=2),
     "a class": StandardScaler,
     "no step at all": object(),
 }
@@ -190,6 +196,7 @@ def fitted(kind):
     return estimators.public_pipeline(Normalizer(), model()).fit(X, Y)[-1]
 
 
+@pytest.mark.filterwarnings("ignore:StandardScaler in front")
 @pytest.mark.parametrize("kind", ["pipeline", "pipeline in a pipeline", "scaled target", "calibration", "public"])
 def test_a_release_from_arrays_says_that_preprocessing_is_the_callers_word(tmp_path, kind):
     release = fitted(kind).release_
@@ -197,6 +204,29 @@ def test_a_release_from_arrays_says_that_preprocessing_is_the_callers_word(tmp_p
     stored = write_release(tmp_path / "release", release)
     assert json.loads((stored / "release.json").read_text())["preprocessing"] == "the caller's word"
     assert "preprocessing</dt><dd>the caller&#39;s word" in report_page([open_subject(stored)], non_private=True)
+
+
+def test_what_scikit_learn_computes_around_a_fit_is_warned_of(tmp_path):
+    """A scaler in front, and a search that no ledger adds up; nothing is said of public steps, or under a ledger."""
+    with pytest.warns(estimators.NonPrivateWarning, match="StandardScaler in front of this estimator learned"):
+        fitted("pipeline")
+    with pytest.warns(estimators.NonPrivateWarning, match="fits private rows many times without a ledger"):
+        GridSearchCV(model(), {"draws": [100, 200]}, cv=2).fit(X, Y)
+    ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 50.0, 1e-4)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        cross_val_score(model(ledger=str(tmp_path / "ledger")), X, Y, cv=2)
+        make_pipeline(Normalizer(), model()).fit(X, Y)
+        fitted("public")
+    assert not [str(one.message) for one in said if "learned from" in str(one.message) or "many" in str(one.message)]
+    assert ledger.balance().releases == 2
+
+
+def test_decisions_are_log_odds_of_the_probabilities():
+    made = label_model().fit(X, Y > 0)
+    odds = np.diff(made.predict_log_proba(X[:5]), axis=1)[:, 0]
+    np.testing.assert_allclose(made.decision_function(X[:5]), odds)
+    assert estimators.public_pipeline(Normalizer(), label_model()).fit(X, Y > 0).decision_function(X[:5]).shape == (5,)
 
 
 FEATURES = (Feature("a", Number(-1, 1)), Feature("b", Number(-1, 1)))

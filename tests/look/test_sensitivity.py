@@ -34,7 +34,13 @@ QUESTIONS = (
     "correlation: age, bmi",
     "categories: ward [above=2]",
     "bounds: age",
+    "describe: bmi",
+    "describe: age by ward",
+    "mean: age by smoker",
+    "histogram: age by stage [bins=4; scale=log]",
+    "missing: bmi by ward",
 )
+TESTED = ("test: age by ward", "test: age, bmi", "test: ward, smoker", "survival: age, smoker by ward [bins=5]")
 # Cells as far apart as there are, those that no schema declares among them.
 CELLS = {
     "age": ["0", "100", "50", "-1e30", "1e30", "inf", "-inf", "nan", "", "x", "1e999", "+5", " 7 ", "0x10"],
@@ -55,8 +61,8 @@ def schema(units=False, records=40):
 
 
 def asked(declared, relation, questions=QUESTIONS):
-    """A question for each that is charged under the relation."""
-    found = parsed(questions, declared, NAMES)
+    """A question for each that is charged under the relation; tests are of records."""
+    found = parsed((*questions, *(() if declared.unit else TESTED)), declared, NAMES)
     return [one for one in found if one.word != "count" or relation is Relation.ADD_REMOVE]
 
 
@@ -106,7 +112,7 @@ def test_no_unit_found_by_search_moves_a_question_further_than_it_says(relation,
             assert apart <= question.lengths.under(relation) * (1 + 1e-12), (one.word, left, right)
             reached[question.text] = max(reached.get(question.text, 0.0), apart / question.lengths.under(relation))
     # Twice the length would be far from reached; what is left open is where the proof is by the triangle inequality.
-    slack = {"correlation: age, bmi, smoker": 0.5, "correlation: age, bmi": 0.5}
+    slack = {"correlation: age, bmi, smoker": 0.5, "correlation: age, bmi": 0.5, "test: age, bmi": 0.5}
     for text, share in reached.items():
         assert share > (slack.get(text, 0.99)), (text, share)
 
@@ -114,14 +120,14 @@ def test_no_unit_found_by_search_moves_a_question_further_than_it_says(relation,
 def test_added_is_never_longer_than_replaced():
     """The argument for units of several records rests on it."""
     for units in (False, True):
-        for one in parsed(QUESTIONS, schema(units), NAMES):
+        for one in asked(schema(units), Relation.ADD_REMOVE):
             assert one.question.lengths.added <= one.question.lengths.replaced
 
 
 def test_a_cell_counts_the_same_whatever_the_other_cells_hold():
     """Text that no parser takes for a number must not change how another cell is read."""
     declared = schema()
-    found = parsed(QUESTIONS, declared, NAMES)
+    found = asked(declared, Relation.ADD_REMOVE)
     clean = {name: [cells[0]] for name, cells in CELLS.items()} | {"who": ["p"]}
     odd = clean | {"age": ["x"], "bmi": ["a lot"], "day": ["soon"]}
     for place in range(max(map(len, CELLS.values()))):
@@ -137,7 +143,7 @@ def test_a_cell_counts_the_same_whatever_the_other_cells_hold():
 def test_replay_moves_no_call_beyond_the_plan_of_the_spec(relation, units):
     rng = np.random.default_rng(11)
     declared = schema(units, records=7)
-    found = parsed(QUESTIONS, declared, NAMES)
+    found = parsed((*QUESTIONS, *(() if units else TESTED)), declared, NAMES)
     plan = LookPlan.of(found, declared, 300.0, 1e-5, relation)
     rest = joined(*(drawn(rng, 1, f"other {place}") for place in range(6)))
 

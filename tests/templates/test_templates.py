@@ -105,19 +105,16 @@ TEMPLATES = {
         """
         import pathlib
         from sordino.core.bound import Relation
-        from sordino.data.schema import schema_from_dict, schema_to_dict
-        from sordino.data.schema_check import json_schema, new_schema_template
+        from sordino.data.schema import FORMAT, VERSION, schema_from_dict, schema_to_dict
+        from sordino.data.schema_check import json_schema
         from sordino.data.encode import encode
         from sordino.data.sources.registry import column_names, read_table
         pathlib.Path("rates.jsonl").write_text('{"rate": 50, "ill": 1}\\n{"rate": 250, "ill": 0}\\n')
-        template = new_schema_template(
-            column_names("rates.jsonl"), target="ill", kinds={"rate": "share", "ill": "share"}
-        )
-        assert template["columns"][0] == {"name": "rate", "kind": "share", "percent": None, "missing": "refuse"}
-        template["records"] = 2
-        template["columns"][0]["percent"], template["target"]["percent"] = True, False
-        schema = schema_from_dict(template)
-        assert schema_to_dict(schema) == template
+        assert column_names("rates.jsonl") == ("rate", "ill")
+        share = lambda name, percent: {"name": name, "kind": "share", "percent": percent, "missing": "refuse"}
+        document = {"format": FORMAT, "version": VERSION, "records": 2, "columns": [share("rate", True)]}
+        schema = schema_from_dict(document | {"target": share("ill", False), "intercept": True})
+        assert schema_to_dict(schema)["columns"] == document["columns"]
         assert "Share" in json_schema()["$defs"]
         encoded = encode(schema, read_table("rates.jsonl"), Relation.REPLACE_ONE)
         assert encoded.features.tolist() == [[1.0, 0.5], [1.0, 1.0]]

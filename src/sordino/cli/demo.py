@@ -74,7 +74,7 @@ def demo(
         say(f"Report, may be published: {written.private}")
     if written.non_private is not None:
         say(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
-    say("Open it in a browser; it works offline. Next, your own table: sordino schema new YOUR.csv --target COLUMN")
+    say("Open it in a browser; it works offline. Next, your own table: sordino start YOUR.csv")
     if any(release["audit"] is not None and release["audit"]["verdict"] == "violated" for release in done):
         raise typer.Exit(VIOLATED)
 

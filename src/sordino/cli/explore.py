@@ -9,8 +9,9 @@ from sordino.cli import library, shared
 from sordino.core.validate import InputError
 
 _QUESTIONS = (
-    "count; histogram: age [bins=20]; mean: age; quantiles: age [levels=0.5,0.9]; table: ward, smoker; missing: age; "
-    "correlation: age, days; categories: ward [above=50]; bounds: days. May be repeated."
+    "count; describe: age; mean: age by ward; histogram: age [bins=20]; quantiles: age [levels=0.5,0.9]; table: ward, "
+    "smoker; missing: age; correlation: age, days; test: age by ward; survival: days, died by ward; categories: ward "
+    "[above=50]; bounds: days. May be repeated."
 )
 _PrivateFile = Annotated[Path, Argument(metavar="DATA", help="CSV or Parquet file with private rows.")]
 
@@ -152,16 +153,19 @@ def choose(
     "Private summary statistics of a table, for one charge.",
     "sordino look patients.csv --ask 'bounds: days' --records 600 --epsilon 0.1 --delta 1e-6 --relation replace-one "
     "--ledger clinic.ledger --out first-look",
-    "sordino look patients.csv --schema schema.json --ask 'mean: age' --ask 'table: ward, smoker' --epsilon 0.5 "
-    "--delta 1e-6 --relation replace-one --ledger clinic.ledger --out look",
+    "sordino look patients.csv --schema schema.json --describe --epsilon 0.5 --delta 1e-6 --relation replace-one "
+    "--ledger clinic.ledger --out description",
+    "sordino look patients.csv --schema schema.json --ask 'test: age by smoker' --ask 'table: ward, smoker' "
+    "--epsilon 0.5 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out look",
 )
 def look(
     data: shared.PrivateRows,
-    ask: Annotated[list[str], Option(metavar="QUESTION", help=_QUESTIONS)],
     epsilon: Annotated[float, Option(help="Epsilon of the whole list, > 0.")],
     delta: shared.Delta,
     relation: shared.RelationWord,
     out: shared.OutFolder,
+    ask: Annotated[list[str] | None, Option(metavar="QUESTION", help=_QUESTIONS)] = None,
+    describe: Annotated[bool, Option("--describe", help="Describe every declared column: `--ask describe`.")] = False,
     schema: Annotated[Path | None, Option(help="Public schema file; not needed if you ask only for bounds.")] = None,
     records: Annotated[int | None, Option(help="Number of records, if there is no schema.")] = None,
     ledger: shared.LedgerFile = None,
@@ -181,7 +185,8 @@ def look(
     shared.check_out(out)
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
     how = {"level": level, "random_state": seed, "engine": engine}
-    found = library.look(data, ask, schema=schema, records=records, **spent, **how)
+    questions = [*(("describe",) if describe else ()), *(ask or ())]
+    found = library.look(data, questions, schema=schema, records=records, **spent, **how)
     if lines is not None:
         shared.write_text(lines, "".join(f"{line}\n" for line in found.lines()))
     own = {"level": level, "answers": found.release.settings["answers"], "lines": list(found.lines())}

@@ -31,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog=epilog(
         "sordino demo",
-        "sordino schema new patients.csv --target ill --out schema.json",
+        "sordino schema new patients.csv --ask --out schema.json",
         "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
         "--out release",
         "sordino report release",

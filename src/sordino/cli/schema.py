@@ -15,25 +15,24 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
-    from sordino.data import Dialect, SchemaFinding
+    from sordino.data import Dialect
 
 
 @command(
     "new",
     "Write a schema file, or one to fill in.",
-    "sordino schema new patients.csv --target ill --boolean ill --category ward --out schema.json",
+    "sordino schema new patients.csv --target ill --out lines.txt",
+    "sordino schema new patients.csv --declare lines.txt --out schema.json",
     "sordino schema new patients.csv --column 'records = 600' --column 'age: 0..110' --column 'ill: yes/no [target]' "
     "--out schema.json",
 )
 def new(
     data: Annotated[Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file; its header and types are read.")],
     target: Annotated[str | None, Option(help="Name of the target column.")] = None,
-    category: Annotated[list[str] | None, Option(metavar="NAME", help="A column of words; may be repeated.")] = None,
-    boolean: Annotated[
-        list[str] | None, Option(metavar="NAME", help="A column of yes and no; may be repeated.")
-    ] = None,
     unit: Annotated[str | None, Option(metavar="NAME", help="The column that identifies the privacy unit.")] = None,
-    declare: Annotated[Path | None, Option(help="A text file with lines such as 'age: 0..110'.")] = None,
+    declare: Annotated[
+        Path | None, Option(help="Lines such as 'age: 0..110', or a codebook in JSON: Frictionless, CSVW.")
+    ] = None,
     column: Annotated[
         list[str] | None, Option(metavar="LINE", help="One line, or 'records = 600'; may be repeated.")
     ] = None,
@@ -45,19 +44,20 @@ def new(
     output: OutFile = None,
     as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
-    """Write a schema file: complete from lines such as 'age: 0..110', or with null wherever you must decide.
+    """Write a schema file from lines such as 'age: 0..110'; without any, draft the lines to fill in.
 
-    Lines come from --declare, from --column or from your answers with --ask. Without any, every column is a number
-    with bounds to fill in, unless --category or --boolean names it or the file's own types say otherwise. Take bounds
-    and lists of words from public knowledge, never from the rows. `sordino schema check` lists what is still open. With
+    Lines come from --declare, from --column or from your answers with --ask. A draft has a line for every column, from
+    the header and the file's own types. Take bounds and lists of words from public knowledge, never from the rows. With
     --unit all records that share a value of that column are protected together, and `records` counts such units.
     """
     file = dialect(data, delimiter, decimal, encoding)
     source = data if file is None else library.CsvFile(data, file)
-    if declare is not None and declare.suffix.lower() in (".json", data.suffix.lower()):
+    if declare is not None and declare.suffix.lower() == data.suffix.lower():
         raise InputError(f"`--declare` needs a text file of lines, not {str(declare)!r}. See --help.")
     text = "" if declare is None else library.read_text(library.existing_file(declare))
-    lines = [*text.splitlines(), *(column or ())]
+    book = declare is not None and declare.suffix.lower() == ".json"
+    drafted = library.codebook_lines(library.parse(text, repr(str(declare)))) if book else text.splitlines()
+    lines = [*(column or ()), *(one for one in drafted if not book or not _has_line(column or [], one.split(":")[0]))]
     charged = {} if bounds is None else _charged(bounds, lines)
     lines += charged.values()
     whole, names = ask or bool(lines), library.column_names(source)
@@ -68,16 +68,20 @@ def new(
         schema = library.declared_lines("\n".join(lines), names, target)
         schema = replace(schema, file=schema.file or file, charged=tuple(charged) or None)
         text = library.schema_to_text(schema)
+    elif output is not None and output.suffix.lower() == ".json":
+        raise InputError("Without lines there is no schema yet, only a draft of its lines. Use `--out lines.txt`.")
     else:
-        kinds = {name: word for name, word in library.declared_types(source).items() if name != unit}
-        kinds |= dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
-        made = library.new_schema_template(names, target=target, kinds=kinds, unit=unit, file=file)
-        text = library.template_text(made)
+        text = library.drafted_lines(names, library.declared_types(source), target, unit)
     if not _written(text, output) or as_json:
         return
     shown, rows = printable(str(output)), printable(str(data))
-    todo = "written" if whole else "replace every null (row_norm may stay), and check the words of yes/no columns"
-    typer.echo(f"{shown}: {todo}; then run: sordino schema check {shown} {rows}")
+    if not whole:
+        given = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
+        named = "".join(f" --{name} '{value}'" for name, value in given.items() if value is not None)
+        then = f"sordino schema new {rows}{printable(named)} --declare {shown} --out schema.json"
+        typer.echo(f"{shown}: fill in every line; then run: {then}")
+        return
+    typer.echo(f"{shown}: written; then run: sordino schema check {shown} {rows}")
     if file is not None:
         typer.echo(f"{rows}: read as {file.words}; the schema records this, and you can change it there.")
 
@@ -112,34 +116,60 @@ def _charged(release: Path, lines: list[str]) -> dict[str, str]:
     return {name: line for name, line in named.items() if not _has_line(lines, name)}
 
 
-def _has_line(lines: list[str], name: str) -> bool:
-    return any(line.lstrip().startswith(name) and line.lstrip()[len(name) :].lstrip().startswith(":") for line in lines)
+def _has_line(lines: list[str], name: str, sign: str = ":") -> bool:
+    return any(
+        line.lstrip().startswith(name) and line.lstrip()[len(name) :].lstrip().startswith(sign) for line in lines
+    )
 
 
 _HOW = (
     "Give the values of each column, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,\n"
-    "2015-01-01..2024-12-31, unit of 8 (a person's id), or ignore; [target] or [missing=indicator] may follow."
+    "2015-01-01..2024-12-31, unit of 8 (a person's id), or ignore; [target] or [missing=indicator] may follow.\n"
+    "Type back to correct the answer before."
 )
+_MISSING = "Which words mean a missing cell, besides nothing (NA|n/a|. for instance)? - for none"
 
 
 def asked_lines(
     names: tuple[str, ...], types: dict[str, str], lines: list[str], keep: Callable[[list[str]], None] = lambda _: None
 ) -> list[str]:
-    """The lines that are there, and an answer for every column that has none; `keep` gets them after every answer."""
-    begun = list(lines)
+    """The lines that are there, and an answer for every column that has none; `keep` gets them after every answer.
+
+    What identifies a person comes first, because it says what the number of records counts.
+    """
+    begun, persons = list(lines), [name for name in names if library.sounds_like_an_identifier(name)]
     typer.echo(_HOW)
-    for name in ("records", *names):
-        sign = "=" if name == "records" else ":"
-        if any(line.split(sign)[0].strip() == name for line in begun):
-            continue
-        example = "600" if name == "records" else library.suggested_line(name, types.get(name)).split(": ", 1)[1]
-        asked = "How many records (or persons, where a column identifies them)?" if sign == "=" else f"{name}:"
-        begun.append(until(f"{asked} such as {example}", partial(_line, "records =" if sign == "=" else f"{name}:")))
-        keep(begun)
-    return begun
+    order = [*persons, "records", *(name for name in names if name not in persons), "missing_tokens"]
+    settings = ("records", "missing_tokens")
+    sign = {name: "=" if name in settings else ":" for name in order}
+    left = [name for name in order if not _has_line(begun, name, sign[name]) and f"# {name} = none" not in begun]
+    answers: list[str] = []
+    while len(answers) < len(left):
+        name = left[len(answers)]
+        start = f"{name}{' ' if name in settings else ''}{sign[name]}"
+        said = until(_question(name, types, [*begun, *answers]), partial(_line, start))
+        answers = answers[:-1] if said is None else [*answers, said]
+        keep([*begun, *answers])
+    return [*begun, *answers]
 
 
-def _line(start: str, text: str) -> str:
+def _question(name: str, types: dict[str, str], lines: list[str]) -> str:
+    """What is asked of a column, or of the whole table."""
+    if name == "missing_tokens":
+        return _MISSING
+    if name != "records":
+        return f"{name}: such as {library.suggested_line(name, types.get(name)).split(': ', 1)[1]}"
+    unit = next((line.split(":")[0].strip() for line in lines if ": unit" in line), None)
+    counted = "records" if unit is None else f"persons (different values of {unit})"
+    return f"How many {counted}, such as 600"
+
+
+def _line(start: str, text: str) -> str | None:
+    """The line that an answer makes; None to go back."""
+    if text == "back":
+        return None
+    if text == "-" and start.endswith("="):
+        return f"# {start} none"
     line = f"{start} {text}"
     library.check_line(line)
     return line
@@ -197,13 +227,9 @@ def check(
     from sordino.data import check as schema_findings  # noqa: PLC0415
 
     related = None if relation is None else Relation(one_of("--relation", relation, tuple(Relation)))
-    try:
-        declared = library.read_schema(schema)
-    except InputError as error:
-        findings, data = _unfinished(schema, error), None
-    else:
-        table = None if data is None else library.read_table(declared.source(data))
-        findings = schema_findings(declared, table, related)
+    declared = library.read_schema(schema)
+    table = None if data is None else library.read_table(declared.source(data))
+    findings = schema_findings(declared, table, related)
     lines = []
     for finding in findings:
         where = f" ({finding.column})" if finding.column else ""
@@ -222,21 +248,6 @@ def check(
 
 def _number(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
-
-
-def _unfinished(schema: Path, error: InputError) -> "tuple[SchemaFinding, ...]":
-    """One finding for each column of a file that declares no schema yet; the error itself where it is no such file."""
-    try:
-        document = library.parse(library.read_text(schema))
-    except InputError:
-        raise error from None
-    if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
-        raise error
-    mistakes = library.mistakes_by_column(error, document)
-    found = tuple(library.SchemaFinding("error", text, name) for name, text in mistakes)
-    if not any(finding.column for finding in found):
-        raise error
-    return found
 
 
 app = group("Declare and check the public schema of a table.", new, impute, check)

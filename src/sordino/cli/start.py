@@ -78,7 +78,7 @@ class Walk:
         kept = self.lines.read_text(encoding="utf-8").splitlines() if self.lines.exists() else []
         lines = asked_lines(names, types, kept, self._keep_lines)
         if not any("[target]" in line for line in lines):
-            known = [line.split(":")[0] for line in lines[1:]]
+            known = [line.split(":")[0] for line in lines if ":" in line and ": unit" not in line]
             target = until("Which column is the outcome?", _among(known))
             self._keep_lines([f"{line} [target]" if line.startswith(f"{target}:") else line for line in lines])
         encoding = self.answers.get("encoding")

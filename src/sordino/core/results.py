@@ -223,6 +223,20 @@ def _html_table(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> 
     return f'<table style="{_STYLE}">{head}<tbody>{"".join(line(row, "td") for row in rows)}</tbody></table>'
 
 
+def crossed(question: str, rows: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, ...], Any] | None:
+    """Answers by group, and cells of a table of two columns, with a column for each second name; None for others."""
+    for sign in (": ", " x "):
+        pairs = [tuple(name.split(sign)) for name, _, _ in rows]
+        if not pairs or any(len(pair) != 2 for pair in pairs):
+            continue
+        left, right = (list(dict.fromkeys(names)) for names in zip(*pairs, strict=True))
+        if pairs == [(one, other) for one in left for other in right] and len(right) > 1:
+            cells = [f"{value} ({ends})" if ends else value for _, value, ends in rows]
+            lines = [(one, *cells[k * len(right) : (k + 1) * len(right)]) for k, one in enumerate(left)]
+            return (question, *right), tuple(lines)
+    return None
+
+
 def text_table(header: Iterable[str], rows: Iterable[Iterable[str]], most: int | None = None) -> str:
     """Columns in plain text: numbers to the right, words and the first column to the left."""
     listed = list(rows)

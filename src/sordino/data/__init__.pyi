@@ -39,11 +39,10 @@ from sordino.data.schema import write_schema as write_schema
 from sordino.data.schema_check import SchemaFinding as SchemaFinding
 from sordino.data.schema_check import check as check
 from sordino.data.schema_check import json_schema as json_schema
-from sordino.data.schema_check import new_schema_template as new_schema_template
-from sordino.data.schema_check import template_text as template_text
 from sordino.data.schema_lines import check_line as check_line
+from sordino.data.schema_lines import codebook_lines as codebook_lines
 from sordino.data.schema_lines import declared_lines as declared_lines
-from sordino.data.schema_lines import mistakes_by_column as mistakes_by_column
+from sordino.data.schema_lines import drafted_lines as drafted_lines
 from sordino.data.schema_lines import suggested_line as suggested_line
 from sordino.data.schema_lines import with_formula as with_formula
 from sordino.data.sources.csv_files import CsvFile as CsvFile
@@ -58,3 +57,4 @@ from sordino.data.sources.registry import register_source as register_source
 from sordino.data.table import Table as Table
 from sordino.data.units import DeclaredUnit as DeclaredUnit
 from sordino.data.units import DeclaredWeight as DeclaredWeight
+from sordino.data.units import sounds_like_an_identifier as sounds_like_an_identifier

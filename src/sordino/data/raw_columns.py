@@ -5,6 +5,7 @@ same values one by one: 3 and 3.0 are the word "3" wherever they come from.
 """
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +20,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.validate import InputError
+
 Indices = NDArray[np.intp]
 MISSING = -1
 UNSEEN = -2
 NO_DAY = -(10**7)  # no date: before the year 1, so that no calendar has it
 TEXT, NUMBER, BOOLEAN, DATE = "category", "number", "boolean", "date"
+THOUSANDS = {"point": r"\.", "comma": ",", "space": "[ \u00a0\u202f]", "apostrophe": "['\u2019]"}
 # Spellings that every parser takes for a number; others are tried one by one.
 _PLAIN_NUMBER = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 
@@ -144,6 +148,10 @@ class Column(ABC):
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
         """The values as a fresh array, NaN where they are missing, no number, or text that is one of the tokens."""
 
+    def without_marks(self, thousands: str | None, symbol: str | None) -> Self:
+        """Text without a symbol at either end, and without marks between groups of three digits; others as they are."""
+        return self
+
     @abstractmethod
     def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
         """The code of each value's word; `MISSING` where there is none, `UNSEEN` where a cell says nothing."""
@@ -210,6 +218,22 @@ class StoredColumn(Column):
             raise Unreadable(self.holds)
         read = self._parsed(tokens) if self.kind == TEXT else self.values.cast(arrow().float64(), safe=False)
         return numpy_values(read.fill_null(np.nan))
+
+    def without_marks(self, thousands: str | None, symbol: str | None) -> Self:
+        if self.kind != TEXT or thousands is symbol:
+            return self
+        compute, values = arrow("compute"), self.values
+        if symbol is not None:
+            values = compute.replace_substring_regex(values, rf"^\s*{re.escape(symbol)}|{re.escape(symbol)}\s*$", "")
+        if thousands is not None:
+            if re.fullmatch(THOUSANDS[thousands], self.decimal):
+                raise InputError(f"The mark of thousands and the decimal mark are both {self.decimal!r}. Correct one.")
+            # Only whole groups of three: 1.23 is no number of thousands, and 123 would be wrong unnoticed.
+            mark, decimal = THOUSANDS[thousands], re.escape(self.decimal)
+            grouped = rf"^\s*[-+]?[0-9]{{1,3}}({mark}[0-9]{{3}})+({decimal}[0-9]*)?\s*$"
+            plain_text = compute.replace_substring_regex(values, mark, "")
+            values = compute.if_else(compute.match_substring_regex(values, grouped), plain_text, values)
+        return replace(self, values=values)
 
     def _parsed(self, tokens: Sequence[str]) -> Any:
         pa, compute = arrow(), arrow("compute")
@@ -287,6 +311,11 @@ class ObjectColumn(Column):
         places, texts = self._texts()
         values[places] = texts.numbers(tokens)
         return values
+
+    def without_marks(self, thousands: str | None, symbol: str | None) -> Self:
+        values, (places, texts) = self.values.copy(), self._texts()
+        values[places] = texts.without_marks(thousands, symbol).values.to_pylist()
+        return replace(self, values=values)
 
     def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
         known: dict[Any, int] = {}

@@ -1,21 +1,18 @@
 """Checks of a schema, alone and against a table; templates to fill in; the JSON Schema of schema files."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sordino.core.bound import Relation
-from sordino.core.spec.fields import Section, keys_of, object_schema
-from sordino.core.validate import InputError, one_of, shown_names
-from sordino.data.columns.base import KINDS, written
+from sordino.core.spec.fields import object_schema
+from sordino.core.validate import InputError, shown_names
 from sordino.data.encode import cells_of, encode, encode_features, undeclared_columns, unit_groups
-from sordino.data.raw_columns import MISSING
-from sordino.data.schema import FORMAT, MOST_DECLARED, OPTIONAL, VERSION, DeclaredColumn, ExtraColumns, Schema
-from sordino.data.sources.csv_files import Dialect
-from sordino.data.sources.registry import unique_names
+from sordino.data.raw_columns import MISSING, TEXT
+from sordino.data.schema import FORMAT, VERSION, DeclaredColumn, ExtraColumns, Schema
 from sordino.data.table import Table
 from sordino.data.units import key_codes, sounds_like_an_identifier
 
@@ -134,10 +131,12 @@ def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> 
     if any(name not in table.columns for name in declared.reads):
         absent = "The schema declares this column and the table does not have it."
         return [SchemaFinding("error", absent, declared.name)]
+    found = [_bytes_finding(name, table) for name in declared.reads if table.columns[name].kind == TEXT]
+    findings = [one for one in found if one is not None]
     try:
         cells = cells_of(schema, declared, table)
     except InputError as error:
-        return [SchemaFinding("error", str(error), declared.name, True)]
+        return [*findings, SchemaFinding("error", str(error), declared.name, True)]
     numbers = {
         "missing or unreadable": int(cells.missing.sum()),
         "out of range (clipped)": cells.clipped,
@@ -146,7 +145,19 @@ def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> 
     messages = [f"{count} of {table.rows} values are {what}." for what, count in numbers.items() if count]
     if table.rows > 1 and np.all(cells.values[:1] == cells.values) and len(set(cells.missing.tolist())) == 1:
         messages.append("Every record has the same encoded value.")
-    return [SchemaFinding("warning", message, declared.name, True) for message in messages]
+    return [*findings, *(SchemaFinding("warning", message, declared.name, True) for message in messages)]
+
+
+def _bytes_finding(name: str, table: Table) -> SchemaFinding | None:
+    """Cells whose bytes are not of the file's encoding: the reader spells them out, and no declared word fits."""
+    odd = table.columns[name].codes(lambda word: int(re.search(r"\\x[0-9a-f]{2}", word) is not None)) == 1
+    if not odd.any():
+        return None
+    message = (
+        f"{int(odd.sum())} of {table.rows} cells are not text in the file's encoding. Declare another, such as "
+        "'encoding = windows-1252' among the lines, or the key encoding of file."
+    )
+    return SchemaFinding("warning", message, name, True)
 
 
 def json_schema() -> dict[str, object]:
@@ -165,57 +176,3 @@ def json_schema() -> dict[str, object]:
 def json_schema_text() -> str:
     """The text of schema.schema.json, which a wheel holds."""
     return json.dumps(json_schema(), indent=2) + "\n"
-
-
-def new_schema_template(
-    columns: Sequence[str],
-    *,
-    target: str | None = None,
-    kinds: Mapping[str, str] | None = None,
-    unit: str | None = None,
-    file: Dialect | None = None,
-) -> dict[str, object]:
-    """A schema with every decision left open; reads nothing but names, so it is safe on private files.
-
-    Columns are declared as numbers unless `kinds` says category or boolean. `read_schema` refuses the result until
-    each null is replaced. `unit` names the column that identifies the unit; `file` says how a CSV file is written.
-    """
-    names = unique_names(columns)
-    if len(names) > MOST_DECLARED:
-        raise InputError(
-            f"Expected at most {MOST_DECLARED} columns for a template, got {len(names)}; write a schema of those that "
-            "matter by hand and set extra_columns to 'ignore'."
-        )
-    chosen = dict(kinds or {})
-    unknown = [name for name in (*chosen, target, unit) if name is not None and name not in names]
-    if unknown:
-        raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
-    if unit is not None and unit in (target, *chosen):
-        raise InputError(f"{unit!r} cannot be the unit's column: it has a kind or is the target.")
-    features = [_blank(name, chosen) for name in names if name not in (target, unit)]
-    answer = None if target is None else _blank(target, chosen, target=True)
-    given = {"columns": features, "target": answer, "intercept": True}
-    # A null would ask for a decision that most tables do not need.
-    keys = {key: value for key, value in (_defaults(Schema) | given).items() if key not in OPTIONAL}
-    if unit is not None:
-        keys["unit"] = {"column": unit, "most_records": None}
-    if file is not None:
-        keys["file"] = written(file)
-    return {"format": FORMAT, "version": VERSION} | keys
-
-
-def template_text(template: dict[str, Any]) -> str:
-    """The text of a template file."""
-    return json.dumps(template, indent=2, ensure_ascii=False) + "\n"
-
-
-def _blank(name: str, chosen: Mapping[str, str], target: bool = False) -> dict[str, object]:
-    word = one_of(f"the kind of column {name!r}", chosen.get(name, "number"), KINDS.table)
-    kind: Any = KINDS.table[word]
-    keys = {key: value for key, value in _defaults(kind).items() if not (target and key in kind.feature_keys)}
-    return {"name": name, "kind": word} | keys
-
-
-def _defaults(section: type[Section]) -> dict[str, object]:
-    """Every key with its default, null where a person must decide."""
-    return {key.name: None if key.default is None else key.shape.write(key.default) for key in keys_of(section)}

@@ -14,7 +14,8 @@
 | ``missing_tokens = NA|-99`` | what a missing cell says, besides nothing |
 
 Options stand in brackets behind: ``[target]``, ``[missing=indicator]``, ``[missing=40]``, ``[unseen=other]``,
-``[drop_first]``, ``[scaling=unit]``, ``[out_of_range=refuse]``, ``[part=month, format=%d.%m.%Y]``.
+``[drop_first]``, ``[scaling=unit]``, ``[out_of_range=refuse]``, ``[part=month, format=%d.%m.%Y|%Y-%m-%d]``,
+``[thousands=point, symbol=EUR]``.
 
 A formula chooses from a schema; it declares nothing by itself, so every bound comes from the schema's columns, that of
 a product too. formulaic reads the formula, no row. A category in a product leaves out its first word, as a baseline.
@@ -26,8 +27,8 @@ from dataclasses import replace
 from itertools import chain, product
 from typing import Any
 
-from sordino.core.spec.fields import join, keys_of
-from sordino.core.validate import Checks, InputError, Mistakes, shown_names
+from sordino.core.spec.fields import keys_of
+from sordino.core.validate import Checks, InputError, shown_names
 from sordino.data.columns.base import KINDS, ColumnKind
 from sordino.data.columns.category import Category
 from sordino.data.columns.interaction import Factor, Interaction
@@ -71,6 +72,8 @@ SUGGESTED = {
     "date": "2000-01-01..2024-12-31",
     "ordered": "LOW < MIDDLE < HIGH",
 }
+# What a draft says of a column with a type: the words of a stored boolean are known, nothing else is.
+_DRAFTED = {"boolean": "true/false", "category": "WORD|WORD|WORD", "date": "YYYY-MM-DD..YYYY-MM-DD"}
 
 
 def _parted(text: str, sign: str) -> list[str]:
@@ -163,14 +166,21 @@ def _read_line(where: str, line: str, names: tuple[str, ...], columns: dict[str,
 def _domain(where: str, name: str, text: str) -> Keys:
     options = re.search(r"\s*\[([^\[\]]*)\]$", text)
     domain = (text if options is None else text[: options.start()]).strip()
+    if re.fullmatch(_RANGE, domain) and re.search(r"\d\.000(?!\d)", domain):
+        raise InputError(
+            f"Bounds of {name!r} in {where} must have no marks of thousands, got {domain[:60]!r}: write 100000, or 100 "
+            "without decimals, whatever marks the file has."
+        )
     readings = ((made, re.fullmatch(pattern, domain)) for pattern, made in _DOMAINS.items())
     column = next((made(found) for made, found in readings if found is not None), None)
     if column is None:
-        points = re.sub(r"(?<=\d),(?=\d)", ".", domain)
+        whole = re.sub(r"(?<=\d)[.,' ](?=\d{3}(?!\d))", "", domain)
+        points = re.sub(r"(?<=\d),(?=\d)", ".", whole)
         if points != domain and re.fullmatch(_RANGE, points):
+            wanted = "no marks of thousands" if points == whole else "a decimal point"
             raise InputError(
-                f"Expected a decimal point in the bounds of {name!r} in {where}, got {domain[:60]!r}; write "
-                f"'{name}: {points}', whatever decimal mark the file has."
+                f"Expected {wanted} in the bounds of {name!r} in {where}, got {domain[:60]!r}; write "
+                f"'{name}: {points}', whatever marks the file has."
             )
         raise InputError(
             f"Expected what column {name!r} may hold in {where}, got {domain[:60]!r}; write a range '0..110', words "
@@ -196,6 +206,43 @@ def _option(where: str, column: Keys, key: str, value: str) -> Any:
     return {"value": float(value) if column["kind"] == "number" and re.fullmatch(_NUMBER, value) else value}
 
 
+def codebook_lines(document: Any) -> list[str]:
+    """Lines that a codebook declares: Table Schema of Frictionless, or CSVW; columns without bounds get none.
+
+    >>> codebook_lines({"fields": [{"name": "age", "constraints": {"minimum": 0, "maximum": 110}}]})
+    ['age: 0..110']
+    """
+    inner = document if isinstance(document, dict) else {}
+    for key in ("resources", "tables"):
+        inner = inner[key][0] if isinstance(inner.get(key), list) and inner[key] else inner
+    inner = inner.get("schema") or inner.get("tableSchema") or inner
+    columns = inner.get("fields") or inner.get("columns")
+    if not isinstance(columns, list) or not all(isinstance(one, dict) for one in columns):
+        raise InputError("This JSON file is no codebook. Use Table Schema (Frictionless) with fields, or CSVW.")
+    lines = [line for one in columns if (line := _codebook_line(one)) is not None]
+    tokens = [word for word in inner.get("missingValues") or () if isinstance(word, str) and word]
+    return [*lines, *([f"missing_tokens = {'|'.join(tokens)}"] if tokens else [])]
+
+
+def _codebook_line(column: Keys) -> str | None:
+    """The line of one column of a codebook, where it says enough."""
+    titles = column.get("titles")
+    name = str(column.get("name") or (titles[0] if isinstance(titles, list) and titles else titles))
+    datatype = column.get("datatype")
+    type_ = datatype if isinstance(datatype, dict) else {"base": datatype or column.get("type")}
+    rules = {**type_, **(column.get("constraints") or {})}
+    low, high, words = rules.get("minimum"), rules.get("maximum"), rules.get("enum")
+    if rules["base"] == "boolean":
+        ends = [(column.get(f"{side}Values") or [side])[0] for side in ("true", "false")]
+        return f"{name}: {'/'.join(ends)}"
+    if words:
+        return f"{name}: {'|'.join(map(str, words))}" if len(words) > 1 else None
+    if low is None or high is None:
+        return None
+    spelling = str(column.get("format") or rules.get("format") or "")
+    return f"{name}: {low}..{high}" + (f" [format={spelling}]" if "%" in spelling else "")
+
+
 def suggested_line(name: str, kind: str | None = None) -> str:
     """A line to fill in for a column, by its kind where a file says so, or by its name."""
     if kind is None and sounds_like_an_identifier(name):
@@ -203,36 +250,25 @@ def suggested_line(name: str, kind: str | None = None) -> str:
     return f"{name}: {SUGGESTED.get(kind or 'number', SUGGESTED['number'])}"
 
 
-def mistakes_by_column(error: InputError, document: Any) -> list[tuple[str | None, str]]:
-    """What is wrong with a schema file, in one sentence for each column, with the line that would declare it."""
-    listed = document.get("columns") if isinstance(document, dict) else None
-    columns = {
-        str(column["name"]): column
-        for column in [*(listed if isinstance(listed, list) else []), document.get("target")]
-        if isinstance(column, dict) and column.get("name") is not None
-    }
-    found: dict[str | None, list[str]] = {}
-    target = document.get("target") if isinstance(document, dict) else None
-    for text in map(str, error.errors if isinstance(error, Mistakes) else (error,)):
-        called = ((name, join("columns", name)) for name in columns)
-        place = next((name for name, path in called if f"{path}." in text or f"{path} " in text), None)
-        if place is None and text.startswith(("Expected target", "target.")) and isinstance(target, dict):
-            place = str(target.get("name"))
-        nameless = "The number of records is missing. Write as a line: records = 600."
-        found.setdefault(place, []).append(nameless if text.startswith("records is missing") else text)
-    return [
-        (place, _gathered(place, columns[place], texts)) if place in columns else (place, " ".join(texts))
-        for place, texts in found.items()
-        if place is None or place in columns
+def drafted_lines(names: Sequence[str], types: Mapping[str, str], target: str | None, unit: str | None) -> str:
+    """A line for each column, to be filled in: none of them declares anything before.
+
+    >>> print(drafted_lines(("age", "ill"), {"ill": "boolean"}, "ill", None).partition(chr(10))[2])
+    records = HOW MANY
+    age: LOW..HIGH
+    ill: true/false [target]
+    """
+    if unknown := [name for name in (target, unit) if name is not None and name not in names]:
+        raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
+    lines = [
+        "# Fill in from public knowledge, not from the rows: 0..110, a|b|c, yes/no, I < II, unit of 8, or ignore.",
+        "records = HOW MANY",
     ]
-
-
-def _gathered(name: str, column: Keys, texts: list[str]) -> str:
-    absent = [found[1] for text in texts if (found := re.match(r"\S*\.(\w+) is missing;", text))]
-    others = [text for text in texts if " is missing;" not in text]
-    line = suggested_line(name, str(column.get("kind", "number")))
-    asked = f"{' and '.join(absent)}: missing. Write as a line: {line}." if absent else f"As a line: {line}."
-    return " ".join([*others, asked])
+    for name in names:
+        person = name == unit or (unit is None and name not in types and sounds_like_an_identifier(name))
+        domain = "unit of HOW MANY" if person else _DRAFTED.get(types.get(name, ""), SUGGESTED["number"])
+        lines.append(f"{name}: {domain}{' [target]' if name == target else ''}")
+    return "\n".join(lines) + "\n"
 
 
 def with_formula(schema: Schema, formula: str) -> Schema:

@@ -1,5 +1,6 @@
 """What every private estimator shares: parameters, the fit, and the attributes it sets."""
 
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -7,13 +8,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation, RelationWord
 from sordino.core.validate import InputError, one_of, whole_number
 from sordino.fitting.array_schema import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
-from sordino.fitting.charge import as_ledger
+from sordino.fitting.charge import NonPrivateWarning, as_ledger
 from sordino.fitting.declaration import bare_weights
 from sordino.fitting.fit import array_rows, fit, table_rows
 from sordino.fitting.predictor import Predictor
@@ -22,6 +24,36 @@ from sordino.fitting.tasks import AUTO, DRAWS, Begin, Task, ignore_progress
 from sordino.ledger.release.coverage import NOT_MEASURED, withheld
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
 from sordino.mechanisms.posterior.laws import Posterior
+
+_SEARCHED = (
+    "A search or cross-validation fits private rows many times without a ledger: nothing adds up its epsilon, and its "
+    "scores are not private. Pass ledger=, or use sordino.explore.choose."
+)
+_LEARNED = (
+    "{} in front of this estimator learned from private rows, which the certificate does not cover. Declare bounds "
+    "instead, and build the pipeline with sordino.public_pipeline."
+)
+
+
+def _warn_of_what_is_around(ledger: object) -> None:
+    """Warn where scikit-learn computes from private rows around a fit: a step that learned, or a search of its own."""
+    frame, said = sys._getframe(2), set[str]()
+    while frame is not None:
+        module, own = frame.f_globals.get("__name__"), frame.f_locals.get("self")
+        if module == "sklearn.model_selection._validation" and ledger is None:
+            said.add(_SEARCHED)
+        if module == "sklearn.pipeline" and type(own).__name__ == "Pipeline":
+            steps = [step for _, step in getattr(own, "steps", ())[:-1] if not isinstance(step, str | None)]
+            # An encoder with declared categories learns nothing.
+            named = [
+                step
+                for step in steps
+                if get_tags(step).requires_fit and isinstance(getattr(step, "categories", ""), str)
+            ]
+            said |= {_LEARNED.format(", ".join(type(step).__name__ for step in named))} if named else set()
+        frame = frame.f_back
+    for words in sorted(said):
+        warnings.warn(words, NonPrivateWarning, stacklevel=4)
 
 
 # scikit-learn reads parameters off the signature of `__init__`, which `dataclass` writes from the fields.
@@ -75,6 +107,7 @@ class PrivateEstimator(BaseEstimator):
     def fit_in_stages(self, X: object, y: object, begin: Begin, sample_weight: object = None) -> Self:
         """`fit`, where `begin` receives the name of each of the `STAGES` as it begins."""
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
+        _warn_of_what_is_around(self.ledger)
         if isinstance(self.schema, ArrayBounds):
             bare, targets = self._shaped(X, y)
             weights = bare_weights(sample_weight, self.schema, bare.shape[0])

@@ -7,6 +7,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
@@ -84,12 +85,19 @@ def refuse_learning(step: object) -> None:
             for part in inner(step):
                 refuse_learning(part)
             return
-    if _requires_fit(step):
+    if _requires_fit(step) and not _declared(step):
         raise InputError(
             f"Expected preprocessing by public constants, got {_named(step)}, which learns from private rows; declare "
-            "bounds and categories in the schema instead, or freeze a step that was fitted to public rows "
-            "(FrozenEstimator)."
+            "bounds and categories in the schema instead, give an encoder its categories and handle_unknown='ignore', "
+            "or freeze a step that was fitted to public rows (FrozenEstimator)."
         )
+
+
+def _declared(step: object) -> bool:
+    """Whether an encoder has its categories from the caller: no row adds one, and no row can stop it."""
+    public = isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str)
+    rare = any(getattr(step, name, None) is not None for name in ("min_frequency", "max_categories"))
+    return public and not rare and getattr(step, "handle_unknown", "error") != "error"
 
 
 def _requires_fit(step: object) -> bool:
@@ -150,5 +158,5 @@ def _quiet_method(name: str) -> Any:
     return available_if(lambda self: hasattr(self.steps[-1][1], name))(answered)
 
 
-for _name in ("predict", "predict_proba", "predict_log_proba", "score", "score_samples"):
+for _name in ("predict", "predict_proba", "predict_log_proba", "decision_function", "score", "score_samples"):
     setattr(PublicPipeline, _name, _quiet_method(_name))

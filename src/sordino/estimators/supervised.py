@@ -51,6 +51,11 @@ class PrivateClassifier(ClassifierMixin, _Supervised):
         """The logarithms of the same."""
         return np.log(np.maximum(self.predict_proba(X), 1e-300))
 
+    def decision_function(self, X: object) -> Array:
+        """The log odds of the second of two classes; of more classes the logarithm of each one's probability."""
+        found = self.predict_log_proba(X)
+        return found[:, 1] - found[:, 0] if found.shape[1] == 2 else found
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right predictions, y in any spelling that the schema declares; of private rows NON-PRIVATE."""
         if isinstance(self.schema, ArrayBounds):

@@ -1,7 +1,7 @@
 """Checks and comparisons of releases on rows: calibration and residuals of one, losses of several.
 
 Predictions are functions of a row and the release, and their bands have public edges, so one record moves one band: a
-noised sum whose sensitivity is derived in `mechanisms.statistics.scored_sums`. For m models compared, a record adds m
+noised sum whose sensitivity is derived in `scoring`. For m models compared, a record adds m
 losses and m - 1 squares of differences from the first model's loss, all in [0, 1]: one noised sum of 2 m - 1 numbers.
 The variance of differences is taken at the upper end of what these squares leave open: intervals err towards too wide.
 """
@@ -21,6 +21,7 @@ from sordino.core.results import Result, ResultTable
 from sordino.core.validate import InputError, Interval, number, one_of, shown_names, whole_number
 from sordino.data import Number, Schema
 from sordino.explore import scoring
+from sordino.explore.scoring import BAND_LENGTHS, ScoredSums, band_sums, cube_lengths, totals
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.fit import table_rows
@@ -28,7 +29,6 @@ from sordino.fitting.predictor import Predictor
 from sordino.inference.summary import CHECK, COMPARISON, check_table, comparison_table
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.statistics.questions import EXPONENT
-from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, ScoredSums, band_sums, cube_lengths, totals
 
 _BANDS = Interval(2, 50)
 _LEVELS = Interval(0.5, 1.0, high_open=True)

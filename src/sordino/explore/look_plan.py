@@ -27,6 +27,7 @@ from sordino.fitting.problem import Sources
 from sordino.fitting.table_parts import RowsThere, TableInParts
 from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends
 from sordino.mechanisms.statistics.parse_questions import ParsedQuestion
+from sordino.mechanisms.statistics.population import MeansTest, SurvivalCurve
 from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Question, Rows
 from sordino.noise.port import CheckedSum, SumNoise
 from sordino.noise.randomness import Randomness
@@ -127,8 +128,12 @@ def look_cautions(answers: Sequence[Mapping[str, Any]], spec: Spec) -> tuple[str
     bounds = [one for one in answers if one["word"] == Bounds.word]
     lost = [one["question"] for one in bounds if not one["rows"]]
     said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
+    few = [
+        one["question"] for one in answers if one["word"] in (MeansTest.word, SurvivalCurve.word) and not one["rows"]
+    ]
+    hidden = [f"Too few records, or too much noise, for {shown_names(few)}: spend more, or merge rare words."]
     coarse = len(lost) < len(bounds) and not _twice(spec)
-    return (*(said if lost else ()), *((_COARSE,) if coarse else ()))
+    return (*(said if lost else ()), *(hidden if few else ()), *((_COARSE,) if coarse else ()))
 
 
 def _twice(spec: Spec) -> bool:

@@ -27,13 +27,18 @@ from sordino.inference.summary import LOOK, answer_table
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.answers import Row
+from sordino.mechanisms.statistics.grouped import Described
 from sordino.mechanisms.statistics.parse_questions import ParsedQuestion, parsed
+from sordino.mechanisms.statistics.population import MeansTest, SurvivalCurve
 from sordino.mechanisms.statistics.questions import Bounds, Counted, Mean, Rows
 from sordino.noise import integer_sums as exact
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 _UNDECLARED = "(no column is declared)"  # stands for the columns of a table of which nothing is declared yet
 ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it, and include the noise only."
+_ABOUT_POPULATION = (
+    " Those of tests and survival curves are about the population that the records were drawn from, and include both."
+)
 Answers = tuple[tuple[str, tuple[Row, ...]], ...]
 
 
@@ -97,9 +102,12 @@ def imputed(schema: Schema, release: StoredRelease) -> Schema:
 
 def _fill(kind: ColumnKind, one: dict[str, Any]) -> float | str | bool | None:
     """The constant that an answer gives for missing cells of a column, if it gives one."""
-    if one["word"] == Mean.word and isinstance(kind, Number):
-        return float(np.clip(one["rows"][0]["value"], kind.low, kind.high))
-    if one["word"] not in (Counted.word, "categories") or not isinstance(kind, Category | Ordered | Boolean):
+    means = [row["value"] for row in one["rows"] if row["name"] == Mean.word]
+    if means and isinstance(kind, Number):
+        return float(np.clip(means[0], kind.low, kind.high))
+    if one["word"] not in (Counted.word, Described.word, "categories") or not isinstance(
+        kind, Category | Ordered | Boolean
+    ):
         return None
     words = kind.values if not isinstance(kind, Boolean) else (kind.true_values[0], kind.false_values[0])
     counts = {row["name"]: row["value"] for row in one["rows"] if row["name"] in words}
@@ -127,8 +135,9 @@ def look(
 
     Args:
         data: the path of a table, a data frame, an Arrow table, or named columns.
-        questions: such as "count", "histogram: age", "mean: age", "quantiles: age", "table: ward, smoker",
-            "missing: age", "correlation: age, days", "categories: ward [above=50]" and "bounds: income".
+        questions: "describe" for every declared column, or questions such as "describe: age", "mean: age by ward",
+            "histogram: age", "quantiles: age", "table: ward, smoker", "missing: age", "correlation: age, days",
+            "test: age by ward", "survival: days, died by ward", "categories: ward [above=50]" and "bounds: income".
         epsilon: the budget of the whole list.
         delta: the chance with which the guarantee may fail; far below one over the number of records.
         relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
@@ -181,7 +190,9 @@ def look(
             total = access.read(partial(sums_in_parts, given, declared, related))
         answers = plan.answered(lambda questions: access.read(partial(total, questions)), sources, inside)
         stored = [_stored(one, rows) for one, rows in answers]
-        settings = {"task": LOOK, "level": inside, "about": ABOUT_TABLE + _counted(declared), "answers": stored}
+        tests = any(one.word in (MeansTest.word, SurvivalCurve.word) for one in asked)
+        about = ABOUT_TABLE + _counted(declared) + (_ABOUT_POPULATION if tests else "")
+        settings = {"task": LOOK, "level": inside, "about": about, "answers": stored}
         return RunContents(
             kind=LOOK,
             arrays={"answers": np.array([_ends(row) for _, rows in answers for row in rows]).reshape(-1, 3)},

@@ -22,7 +22,7 @@ from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, shown_names, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.encode import number_of
-from sordino.explore.scoring import SCORED, losses, read_rows
+from sordino.explore.scoring import SCORED, ScoreNoise, cube_lengths, losses, read_rows, totals
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public
 from sordino.fitting.declaration import FitDeclaration
 from sordino.fitting.fit import fit_contents, table_rows
@@ -32,7 +32,6 @@ from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import MODELS, Task
 from sordino.ledger.release import StoredRelease
-from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, totals
 from sordino.noise.randomness import Purpose, Randomness
 
 METHOD = "bounded-influence"

@@ -16,6 +16,7 @@ from sordino.core.results import (
     Result,
     ResultTable,
     by_name,
+    crossed,
     figure,
     interval,
     noised_figures,
@@ -27,6 +28,7 @@ from sordino.core.results import (
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, ColumnKind, Measurement, Schema
 from sordino.data.columns.interaction import Interaction
+from sordino.data.columns.number import Date, DatePart
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step
@@ -355,14 +357,28 @@ def answer_table(release: StoredRelease) -> ResultTable:
     """The answers of a look."""
     level = f"{100 * release.settings['level']:g} % interval"
     tables, flat, points = [], [], []
+    kinds = {} if release.schema is None else {one.name: one.kind for one in release.schema.declared_columns()}
     for one in release.settings["answers"]:
-        rows = [(row["name"], *noised_figures(row["value"], row["low"], row["high"])) for row in one["rows"]]
-        tables.append(((one["question"], "answer", level), tuple(rows or [("hidden by the noise", "", "")])))
+        days = isinstance(kind := kinds.get("".join(one["columns"][:1])), Date) and kind.part == DatePart.DAYS
+        rows = [(row["name"], *_answer_figures(row, days)) for row in one["rows"]]
+        flat_table = ((one["question"], "answer", level), tuple(rows or [("hidden by the noise", "", "")]))
+        tables.append(crossed(one["question"], rows) or flat_table)
         points.append(tuple(Estimate(row["name"], row["value"], row["low"], row["high"]) for row in one["rows"]))
         flat += [{"question": one["question"], **row} for row in one["rows"]]
     columns = by_name(flat, ("question", "name", "value", "low", "high"))
     about = release.settings["about"]
     return ResultTable("", tuple(tables), columns, (), release.cautions, (about,), tuple(points))
+
+
+def _answer_figures(row: Mapping[str, Any], days: bool) -> tuple[str, str]:
+    """An answer and its interval; p-values have none, and means and quantiles of dates are days of the calendar."""
+    name, numbers = row["name"].rpartition(": ")[2], (row["value"], row["low"], row["high"])
+    if name.startswith("p-value"):
+        return p_words(row["value"]), ""
+    if days and (name.startswith("mean") or name.endswith(" %")) and None not in numbers:
+        value, low, high = (str(np.datetime64(round(number), "D")) for number in numbers)
+        return value, f"{low} to {high}"
+    return noised_figures(*numbers)
 
 
 def check_table(bands: list[dict[str, Any]], about: str, level: float, release: StoredRelease | None) -> ResultTable:

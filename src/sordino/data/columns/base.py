@@ -171,6 +171,8 @@ class ColumnKind(fields.Section, ABC):
     word: ClassVar[str]
     feature_keys: ClassVar[frozenset[str]] = frozenset()
     """Keys that mean nothing for a target."""
+    optional_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys that are written only where they hold something."""
     as_target: ClassVar[bool] = True
     """Whether a model can learn such a column."""
     missed: ClassVar[str] = "missing or unreadable values"
@@ -260,6 +262,8 @@ def column_kind(word: str) -> Callable[[Kind], Kind]:
 
 
 def written(section: fields.Section) -> dict[str, object]:
-    """Every key of a section, null where it holds nothing."""
+    """Every key of a section, null where it holds nothing; without those that most columns do not need."""
     values = ((key, getattr(section, key.attribute)) for key in fields.keys_of(type(section)))
-    return {key.name: None if value is None else key.shape.write(value) for key, value in values}
+    unneeded = getattr(section, "optional_keys", frozenset())
+    kept = ((key, value) for key, value in values if value is not None or key.name not in unneeded)
+    return {key.name: None if value is None else key.shape.write(value) for key, value in kept}

@@ -14,7 +14,7 @@ from sordino.core.spec.fields import Contradiction, Word
 from sordino.core.validate import Interval, refuse, shown_names
 from sordino.data.columns import base
 from sordino.data.columns.base import TextLine, WordList, clean_text
-from sordino.data.raw_columns import NO_DAY, TEXT, Column
+from sordino.data.raw_columns import NO_DAY, TEXT, THOUSANDS, Column
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SMALLEST_SCALE, SYMMETRIC, Scaling, add_up, float32_up
 from sordino.data.table import as_codes, as_days, as_numbers
 
@@ -114,12 +114,15 @@ class Number(Measurement):
     """A measurement in [low, high]; values outside are clipped and counted, or refused if so declared."""
 
     as_target: ClassVar[bool] = True
+    optional_keys: ClassVar[frozenset[str]] = frozenset({"thousands", "symbol"})
 
     low: Annotated[float, _RAW, "public lower bound"]
     high: Annotated[float, _RAW, "public upper bound, above low"]
     scaling: Annotated[str, Word(tuple(Scaling))] = SYMMETRIC
     missing: Annotated[base.MissingRule, base.MissingRuleShape(_RAW)] = base.REFUSE
     out_of_range: Annotated[str, Word(tuple(OutOfRange)), "clip and count, or stop"] = OutOfRange.CLIP
+    thousands: Annotated[str | None, Word({word: word for word in THOUSANDS}), "mark of thousands in text"] = None
+    symbol: Annotated[str | None, TextLine(blank=False), "beside a number in text, such as EUR or %"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         if not self.low < self.high:
@@ -138,13 +141,14 @@ class Number(Measurement):
         return ("values out of range",) if self.out_of_range == OutOfRange.REFUSE else ()
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
-        return as_numbers(column, name, tokens)
+        return as_numbers(column.without_marks(self.thousands, self.symbol), name, tokens)
 
     def _hint(self, column: Column) -> str:
         if column.kind != TEXT:
             return ""
         comma = getattr(column, "decimal", ".") == ","
-        return " Its decimal mark is declared a comma." if comma else " If its decimal mark is a comma, declare that."
+        mark = " Its decimal mark is declared a comma." if comma else " If its decimal mark is a comma, declare that."
+        return f"{mark} Marks of thousands and signs such as EUR or % are declared by thousands and symbol."
 
 
 @base.column_kind("ordered")
@@ -227,7 +231,7 @@ class Date(Measurement):
     first: Annotated[str, Day(), "public first date"]
     last: Annotated[str, Day(), "public last date, after the first"]
     part: Annotated[str, Word(tuple(DatePart)), "days, or the number of year, month or day of the week"] = DatePart.DAYS
-    format: Annotated[str, TextLine(blank=False), "how text spells a date, such as %d.%m.%Y"] = "%Y-%m-%d"
+    format: Annotated[str, TextLine(blank=False), "such as %d.%m.%Y, or several: %d.%m.%Y|%Y-%m-%d"] = "%Y-%m-%d"
     missing: Annotated[base.MissingRule, base.MissingRuleShape(Day())] = base.REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -258,7 +262,7 @@ class Date(Measurement):
 
     @property
     def domain(self) -> str:  # type: ignore[override]
-        return f"dates as {self.format}"
+        return f"dates as {self.format.replace('|', ' or ')}"
 
     def _number(self, day: str) -> float:
         return float(self._parts(np.array([day], "datetime64[D]").astype(np.int64))[0])
@@ -274,7 +278,9 @@ class Date(Measurement):
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         ends = np.array([self.first, self.last], "datetime64[D]").astype(np.int64)
-        days = as_days(column, name, self.format, tokens)
+        days = np.full(len(column), NO_DAY, np.int64)
+        for spelling in self.format.split("|"):  # the first that reads a cell counts
+            days = np.where(days == NO_DAY, as_days(column, name, spelling, tokens), days)
         # Dates are brought between the two before their part is taken, so that every part is one of a date allowed.
         return np.where(days == NO_DAY, np.nan, self._parts(np.clip(days, *ends)))
 

@@ -20,7 +20,7 @@ from sordino.data.raw_columns import Indices
 from sordino.mechanisms.statistics.questions import Bounds, Correlation, Count, Counted, Mean, OneCount, Question
 
 # Draws of the noise for intervals of correlations, from a fixed public seed: no data, no privacy.
-_DRAWS, _SEED = 4000, 20240924
+DRAWS, SEED = 4000, 20240924
 # A share of the records that may lie outside suggested bounds.
 SHARE_OUTSIDE = 0.005
 # So many noise scales above zero a count has to be for a cell to be taken for filled, or for one beside such a cell;
@@ -67,7 +67,7 @@ def answer(question: Question, _asked: Asked) -> list[Row]:
     raise InputError(f"Expected a question that can be answered, got {question.word!r}.")
 
 
-def _count(name: str, value: float, asked: Asked) -> Row:
+def count_row(name: str, value: float, asked: Asked) -> Row:
     """An estimate and its interval, both inside what is possible: that only takes away what cannot be."""
     half, most = asked.reach * asked.noise, float(asked.records) if asked.known else math.inf
     return Row(name, *(float(np.clip(end, 0.0, most)) for end in (value, value - half, value + half)))
@@ -75,10 +75,10 @@ def _count(name: str, value: float, asked: Asked) -> Row:
 
 @answer.register
 def _(question: Counted, asked: Asked) -> list[Row]:
-    names = [" x ".join(cell) for cell in product(*question.names)]
-    if question.word == "histogram" and asked.options.get("levels") is not None:
+    if asked.options.get("levels") is not None:
         return _quantiles(question, asked)
-    rows = [_count(name, float(value), asked) for name, value in zip(names, asked.sums, strict=True)]
+    names = [" x ".join(cell) for cell in product(*question.names)]
+    rows = [count_row(name, float(value), asked) for name, value in zip(names, asked.sums, strict=True)]
     if (above := asked.options.get("above")) is None:
         return rows
     return sorted((row for row in rows if row.low > above), key=lambda row: -row.value)
@@ -114,20 +114,20 @@ def _quantiles(question: Counted, asked: Asked) -> list[Row]:
 def _(question: OneCount, asked: Asked) -> list[Row]:
     if isinstance(question, Count) and asked.known:
         return [Row(question.row, *(float(asked.records),) * 3)]
-    return [_count(question.row, float(asked.sums[0]), asked)]
+    return [count_row(question.row, float(asked.sums[0]), asked)]
 
 
 @answer.register
 def _(question: Mean, asked: Asked) -> list[Row]:
+    return [mean_row(question, asked, float(asked.sums[0]), float(asked.sums[1]))]
+
+
+def mean_row(question: Question, asked: Asked, total: float, number: float) -> Row:
     """Fieller's interval: all m with |S - m P| at most `reach` deviations of its noise, s sqrt(1 + m^2).
 
     The noised sum S and the noised number P of present cells have independent noise s each. For the true mean m the
     difference is noise alone, so the interval holds m with exactly the stated probability, for few cells as for many.
     """
-    declared = [] if asked.schema is None else asked.schema.declared_columns()
-    kind = {column.name: column.kind for column in declared}.get(question.columns[0])
-    low, high = (kind.low, kind.high) if isinstance(kind, Measurement) else (0.0, 1.0)
-    total, number = float(asked.sums[0]), float(asked.sums[1])
     slack = (asked.reach * asked.noise) ** 2
     # (S - m P)^2 <= slack (1 + m^2): a quadratic in m.
     second, first, zeroth = number**2 - slack, -2.0 * total * number, total**2 - slack
@@ -136,8 +136,16 @@ def _(question: Mean, asked: Asked) -> list[Row]:
         root = math.sqrt(inside)
         ends = ((-first - root) / (2.0 * second), (-first + root) / (2.0 * second))
     middle = total / number if number > 0.0 else 0.0
-    back = [low + (high - low) * (float(np.clip(end, -1.0, 1.0)) + 1.0) / 2.0 for end in (middle, *ends)]
-    return [Row("mean", back[0], min(back[1:]), max(back[1:]))]
+    back = [to_units(question, asked, float(np.clip(end, -1.0, 1.0))) for end in (middle, *ends)]
+    return Row("mean", back[0], min(back[1:]), max(back[1:]))
+
+
+def to_units(question: Question, asked: Asked, value: float) -> float:
+    """A number of [-1, 1] in the units of the first column of a question."""
+    declared = [] if asked.schema is None else asked.schema.declared_columns()
+    kind = {column.name: column.kind for column in declared}.get(question.columns[0])
+    low, high = (kind.low, kind.high) if isinstance(kind, Measurement) else (0.0, 1.0)
+    return low + (high - low) * (value + 1.0) / 2.0
 
 
 @answer.register
@@ -145,7 +153,7 @@ def _(question: Correlation, asked: Asked) -> list[Row]:
     """Correlations, with the noise drawn again: what the sums may have been, given what was released."""
     width = len(question.columns) + 1
     spread = asked.noise / question.scaling
-    draws = asked.sums + spread * np.random.default_rng(_SEED).standard_normal((_DRAWS, question.size))
+    draws = asked.sums + spread * np.random.default_rng(SEED).standard_normal((DRAWS, question.size))
     tail = 50.0 * (1.0 - asked.level)
     rows = []
     for (first, one), (second, other) in combinations(enumerate(question.columns, 1), 2):

@@ -368,13 +368,20 @@ def _counted(rows: Rows, counted: NDArray[np.bool_]) -> exact.Cubes:
     return exact.Cubes(len(whole), rows.unit_of_row, whole.__getitem__)
 
 
-def cells_of(kind: ColumnKind, bins: int) -> tuple[tuple[str, ...], tuple[float, ...] | None]:
-    """Names of the cells of a column in a histogram, and the edges of its bins where it holds numbers."""
+def cells_of(kind: ColumnKind, bins: int, *, log: bool = False) -> tuple[tuple[str, ...], tuple[float, ...] | None]:
+    """Names of the cells of a column in a histogram, and the edges of its bins where it holds numbers.
+
+    Bins on a log scale begin at the lower bound, or at a ten-thousandth of the upper one where that is larger.
+    """
     if isinstance(kind, Category | Ordered):
         return (*kind.values, OTHER, ABSENT), None
     if isinstance(kind, Boolean):
         return (kind.true_values[0], kind.false_values[0], OTHER, ABSENT), None
     if not isinstance(kind, Measurement):
         raise InputError(f"Expected a column with declared cells, got the kind {kind.word!r}; ask about another.")
+    if log and kind.low < 0.0:
+        raise InputError("Bins on a log scale need bounds that are not negative.")
     edges = np.linspace(kind.low, kind.high, bins + 1)
+    if log:
+        edges = np.concatenate([[kind.low], np.geomspace(max(kind.low, 1e-4 * kind.high), kind.high, bins + 1)[1:]])
     return (*(f"{low:.6g} to {high:.6g}" for low, high in pairwise(edges)), ABSENT), tuple(edges.tolist())
