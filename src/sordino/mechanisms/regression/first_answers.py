@@ -12,7 +12,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import At, helmert
-from sordino.mechanisms.regression.noised import Tail, power, shrunk
+from sordino.mechanisms.regression.noised import Tail, on_and_off, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import ModelRows
 from sordino.mechanisms.regression.rows import Frame, weigh
@@ -144,9 +144,10 @@ class FirstAnswers:
 
     def leave_open(self, left: Array) -> None:
         """Slopes may lie as far from what public rows say as second moments of whitened rows are open."""
-        on = float(np.mean(np.diag(left)))
-        off = max(float(left.sum()) - len(left) * on, 0.0) / max(len(left) * (len(left) - 1), 1)
-        self.far_slopes = math.hypot(self.tuned.near[0], math.sqrt(on)), math.hypot(self.tuned.near[1], math.sqrt(off))
+        on, off = (
+            math.hypot(near, math.sqrt(one)) for near, one in zip(self.tuned.near, on_and_off(left), strict=True)
+        )
+        self.far_slopes = on, off
 
     def lengths(self, name: str) -> Generator[Statistic, Array, Tail]:
         """The lengths of whitened rows, of which none in the box is longer than the last bin."""

@@ -16,10 +16,11 @@ from sordino.core.arrays import Array
 from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import HUBER, At
 from sordino.mechanisms.regression.first_answers import FirstAnswers, Read
-from sordino.mechanisms.regression.noised import inverse_of, power, shrunk
+from sordino.mechanisms.regression.noised import floored, inverse_of, on_and_off, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
 from sordino.mechanisms.regression.rows import FitRound
+from sordino.mechanisms.regression.secants import Secants
 from sordino.noise.port import Statistic
 
 # Of normal errors, the median of sizes and what nine tenths of them are below, in standard deviations.
@@ -42,6 +43,10 @@ _LONGEST_STEP = 2.5
 _MODEL_ERROR = 0.3  # how far squares of scores may be from what the model says, as a share
 # The least share of all squares of scores that a cut leaves; it leaves three quarters or more wherever noise is small.
 _LEAST_KEPT = 0.5
+# Slopes at another point change as those of public rows do, up to this share of how far slopes are from public rows.
+_DRIFT = 0.25
+_LEAST_LEVEL = 0.1  # later slopes are at least this share of what earlier ones say
+_NO_LEVEL = 10.0  # how far slopes may be from public rows, where these do not say how large they are, as a share
 # Floors of slopes, relative to what they are drawn to: of early points, and of the last.
 _STEP_FLOOR, _LAST_FLOOR = 0.1, 0.02
 
@@ -55,9 +60,13 @@ class Known(NamedTuple):
     away: Array  # how far from here the rounds were asked on average, which their gradients are moved by
     noise: float  # the variance of the noise in it
     whole: float  # the same with what open slopes add
-    slopes: Array  # the matrix of slopes
+    read: Array  # the matrix of slopes as it was read
     open: Array  # the variances that noise leaves of its entries
-    slopes_noise: float  # the standard deviation of the noise of slopes along any direction
+    secants: Secants  # what gradients at several points say of slopes
+    slopes: Array  # slopes with that
+    slopes_noise: float  # that of all matrices of slopes together, along any direction, as a share of slopes
+    share: float  # of a slope, that cutting residuals of numbers leaves
+    level_error: float  # of the mean of the slopes' diagonal, as a share
     unit: float  # the length of a step along which a mean gradient of numbers bends
 
 
@@ -127,33 +136,81 @@ class _Learner(FirstAnswers):
         # A direction that is flatter than the noise is read as flat as the noise.
         seen = matrix_noise / max(float(np.mean(np.diag(matrix)[self.outputs :])), matrix_noise)
         floor = max(_LAST_FLOOR, min(seen, _STEP_FLOOR)) if last else _STEP_FLOOR
-        near, far, like = self.tuned.near, self.far_slopes, self.rows.slopes(point)
-        slopes, left = shrunk(matrix, matrix_noise, near, far, floor, like, self.outputs)
+        share, near, far = self.share_of_slope(at, last=last), self.tuned.near, self.far_slopes
+        if before is None:
+            # Of numbers public rows say how large slopes are, too.
+            like, spread = share * self.rows.slopes(point), far[0] if self.kind.start == "number" else _NO_LEVEL
+        else:
+            like, near = self.carried(before, point, share)
+            far, spread = near, math.hypot(self.tuned.near[0], before.level_error)
+        level, error = self.level(like, matrix, matrix_noise, spread)
+        read, left = shrunk(matrix, matrix_noise, near, far, floor, like, self.outputs, level)
+        left = left + (error * read) ** 2
         if last and self.plan.corrected:
             inside = max(self.inside, 0.2)
-            self.direction = slopes[:, 0] / inside
-            slopes[0, 0] /= inside
+            self.direction = read[:, 0] / inside
+            read[0, 0] /= inside
             self.asked.clear()
         unit = at.cut * at.scale if self.kind.start == "number" else 1.0
         self.asked.append((gradient, noise**2, point, unit))
-        # Earlier rounds are moved to this point; the further away they were asked, the less they count.
+        secants = self.moved_here(point, unit, read, left)
+        slopes, weights = floored(secants.condition(read), read, floor), secants.weights
+        mean, away = weights @ secants.gradients, weights @ secants.ways
+        variance = float(weights**2 @ secants.variances)
+        whole = variance + float(away @ away * np.mean(left))
+        hidden = matrix_noise / max(float(np.mean(np.diag(slopes))), 1e-300)
+        if before is not None:
+            hidden = 1.0 / math.hypot(1.0 / hidden, 1.0 / before.slopes_noise)
+        return Known(own, point, mean, away, variance, whole, read, left, secants, slopes, hidden, share, error, unit)
+
+    def moved_here(self, point: Array, unit: float, read: Array, left: Array) -> Secants:
+        """Gradients of all rounds with the ways to their points, and variances with what the ways leave open."""
         gradients, variances, places, units = (np.array(one) for one in zip(*self.asked, strict=True))
         distances = places - point
-        squares, open_slopes = np.sum(distances**2, axis=1), float(np.mean(left))
         if self.rows.curve:
             ways = np.array([self.rows.moved(point, there)[0] for there in places])
-            bent = _CURVE_ERROR**2 * np.sum(((ways - distances) @ slopes) ** 2, axis=1)
+            bent = _CURVE_ERROR**2 * np.sum(((ways - distances) @ read) ** 2, axis=1)
             distances = ways
         else:
-            bent = np.minimum(1.0, _BEND**2 * squares / unit**2) * np.sum((distances @ slopes) ** 2, axis=1)
-        # Residuals that were cut elsewhere had other slopes, by at most the ratio of the cuts, and so had the gradient.
-        variances = variances + bent + np.log(units / unit) ** 2 * np.sum(gradients**2, axis=1)
-        weights = 1.0 / (variances + open_slopes * squares)
-        weights /= weights.sum()
-        mean, away = weights @ gradients, weights @ distances
-        variance = float(weights**2 @ variances)
-        whole = variance + float(weights**2 @ squares) * open_slopes
-        return Known(own, point, mean, away, variance, whole, slopes, left, matrix_noise, unit)
+            squares = np.sum(distances**2, axis=1)
+            bent = np.minimum(1.0, _BEND**2 * squares / unit**2) * np.sum((distances @ read) ** 2, axis=1)
+        # Residuals between two cuts count in one gradient more than in the other, by at most the ratio of the cuts.
+        between = np.array([self.outside(min(one, unit)) for one in units]) * np.log(units / unit)
+        size = np.maximum(np.mean(gradients**2, axis=1), np.mean((distances @ read) ** 2, axis=1))
+        return Secants(gradients, variances + bent + between**2 * size, distances, left)
+
+    def outside(self, unit: float) -> float:
+        """The share of residuals of numbers that is cut."""
+        return self.errors.at(unit).above / self.n if self.kind.start == "number" else 0.0
+
+    def share_of_slope(self, at: At, *, last: bool) -> float:
+        """The share of a slope that cutting residuals of numbers leaves, see `Linear`."""
+        if self.kind.start != "number":
+            return 1.0
+        unit = at.cut if last and self.plan.corrected else at.cut * at.scale
+        if last:
+            return max(1.0 - self.outside(unit), _LEAST_INSIDE)
+        return float(self.errors.inside @ np.minimum(1.0, unit / self.errors.middles)) / self.n
+
+    def level(self, like: Array, matrix: Array, noise: float, spread: float) -> tuple[float, float]:
+        """The mean of the slopes' diagonal, which is said to within the share `spread`, and its error as a share."""
+        seen, said = (float(np.mean(np.diag(one)[self.outputs :])) for one in (matrix, like))
+        own, prior = noise**2 / (len(like) - self.outputs), (spread * said) ** 2
+        error = math.sqrt(own * prior / (own + prior))
+        level = max((seen * prior + said * own) / (prior + own), error, _LEAST_LEVEL * said)
+        return level, error / level
+
+    def carried(self, before: Known, point: Array, share: float) -> tuple[Array, tuple[float, float]]:
+        """What slopes at an earlier point say here, and how far, on and off the diagonal, that leaves entries open.
+
+        They change as those of public rows do, which may be off by a share of how far slopes are from public rows.
+        """
+        turn = power(self.rows.slopes(point), 0.5) @ power(self.rows.slopes(before.at), -0.5)
+        like, k = (share / before.share) * (turn @ before.slopes @ turn.T), self.outputs
+        roots = np.sqrt(np.diag(before.slopes)[k:])
+        both = zip(self.tuned.near, on_and_off(before.open[k:, k:]), on_and_off(np.outer(roots, roots)), strict=True)
+        on, off = (math.hypot(_DRIFT * near, math.sqrt(left) / max(unit, 1e-300)) for near, left, unit in both)
+        return like, (on, off)
 
     def read_scale(self, point: Array, place: int) -> Generator[Statistic, Array, At]:
         """The scale of residuals of numbers, by their median size; and where they are cut."""

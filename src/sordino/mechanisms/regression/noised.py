@@ -169,6 +169,12 @@ def floored(matrix: Array, like: Array, least: float) -> Array:
     return half @ (kept @ np.swapaxes(vectors, -1, -2)) @ half
 
 
+def on_and_off(matrix: Array) -> tuple[float, float]:
+    """The mean of the diagonal, and that of the entries off it."""
+    size, on = len(matrix), float(np.mean(np.diag(matrix)))
+    return on, max(float(matrix.sum()) - size * on, 0.0) / max(size * (size - 1), 1)
+
+
 def shrunk(
     matrix: Array,
     noise: float,
@@ -182,8 +188,8 @@ def shrunk(
     """A noised matrix of coefficients, intercepts first, drawn to a multiple of `like`, and the variances left open.
 
     Entries of a kind (slopes' diagonal, slopes off it, intercept with slope) are taken to lie around the same place of
-    `like`. How far is read off them: between `near` and `far` of the diagonal (or as far as they are seen), nothing
-    likelier than anything else before. The intercept's own block is seen far better than noise hides it.
+    `like`. How far is read off them: between `near` and `far` of the diagonal (or as far as they are seen, less two
+    standard errors of the noise), nothing likelier before. The intercept's own block is seen better than noise hides.
     `noise` is its standard deviation on the diagonal, `floor` the least share of `like` in any direction, and `level`
     the mean of the slopes' diagonal where it is known better than from the matrix.
     """
@@ -210,7 +216,8 @@ def shrunk(
         unit = np.sqrt(np.abs(np.diag(to)[i] * np.diag(to)[j]))
         away, mean = matrix[i, j] - to[i, j], float(np.mean(unit))
         square = float(np.mean(away**2))
-        ends = least * mean, max(least * mean, most * mean, math.sqrt(square))
+        seen = math.sqrt(max(square - variance * (1.0 + 2.0 * math.sqrt(2.0 / len(i))), 0.0))
+        ends = least * mean, max(least * mean, most * mean, seen)
         spreads = np.linspace(*ends, _SPREADS) ** 2
         logs = -0.5 * len(i) * (np.log(spreads + variance) + square / (spreads + variance))
         weights = np.exp(logs - logs.max())

@@ -50,15 +50,16 @@ class Tuned(NamedTuple):
 
 # All tuned numbers of the engine. Shares are those of a prototype, for which few were tried against each other; `near`
 # was widened until intervals held on designs with seeds below 1,000,000 (`bench/designs.py`). Below q = 80 columns cost
-# more than rounds gain; least squares of numbers needs a round at the last point, which pays from q = 110 on.
+# more than rounds gain, and slopes are read at the first point, since every step needs them; least squares of numbers
+# needs a round at the last point, which pays from q = 110 on.
 RICH = Tuned(
     0.04, 0.015, 0.05, 0.06, 0.02, ((0.02, 0.01), (0.03, 0.01), (0.05, 0.01), (0.08, 0.015), (0.2, 0.02)),
     0.32, 0.11, 0.03, 0.006, 0.0, 0.02, (0.2, 0.1),
 )  # fmt: skip
 RICH_NUMBERS = RICH._replace(rounds=((0.03, 0.01), (0.05, 0.01), (0.08, 0.015)), gradient=0.5, spread=0.03)
 POOR = Tuned(
-    0.09, 0.03, 0.12, 0.0, 0.02, ((0.055, 0.015), (0.1, 0.015), (0.17, 0.02)),
-    0.42, 0.12, 0.008, 0.009, 0.0, 0.02, (0.25, 0.12),
+    0.09, 0.03, 0.12, 0.0, 0.02, ((0.055, 0.12), (0.1, 0.015), (0.17, 0.015)),
+    0.42, 0.04, 0.008, 0.009, 0.0, 0.02, (0.25, 0.12),
 )  # fmt: skip
 POOR_BELOW, CORRECTED_FROM = 80.0, 110.0
 # Below this q most coefficients stay where the prior has them, and scales are read from a few dozen records' worth of

@@ -1,7 +1,8 @@
 """The posterior of a fit: draws of coefficients, and what their widths are made of.
 
 The likelihood is that of the mean gradient at the last point. Its mean is slopes times (coefficients - point); its
-covariance is sampling (sandwich), noise, and what corrections leave open. Slopes that noise leaves open are drawn, and
+covariance is sampling (sandwich), noise, and what corrections leave open. Slopes that noise leaves open are drawn, so
+that each draw agrees with the differences between gradients at all points (`secants`), and
 coefficients given slopes and the prior's factors are normal; factors are drawn given coefficients (Gibbs). Random
 numbers are public: a posterior is a function of the plan and the released sums.
 """
@@ -96,7 +97,8 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     chains = int(np.clip(_MOST_ENTRIES // size**2, 20, _CHAINS))
     noise = np.triu(generator.standard_normal((chains, size, size)))
     noise = noise + np.swapaxes(np.triu(noise, 1), 1, 2)
-    slopes = floored(last.slopes + noise * np.sqrt(last.open), last.slopes, _FLOOR)
+    drawn = last.secants.condition(last.read + noise * np.sqrt(last.open), generator)
+    slopes = floored(drawn, last.slopes, _FLOOR)
     way, turned = known.rows.moved(last.at, middle)
     # The mean gradient at m, for slopes S at the point: g + S (away - way); and its slope there: S turned.
     gradients, turned_slopes = last.gradient + (slopes @ (last.away - way)), slopes @ turned
@@ -114,8 +116,8 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     # the target hardly moves with it, its interval depends on what slopes are drawn to: its privacy counts as prior.
     along = encode @ inverse_of(last.slopes)
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
-    open_squares = np.einsum("ij,jk,ik->i", along**2, 2.0 * last.open - np.diag(np.diag(last.open)), along**2)
-    hidden = np.sqrt(open_squares) > _HIDDEN * np.einsum("ij,jk,ik->i", along, last.slopes, along)
+    seen = np.einsum("ij,sji->si", along, drawn @ along.T)
+    hidden = seen.std(axis=0) > _HIDDEN * np.einsum("ij,jk,ik->i", along, last.slopes, along)
     hidden |= unbounded
     sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
     prior = prior + np.where(np.outer(hidden, hidden), privacy, 0.0)
@@ -131,7 +133,7 @@ def posterior(plan: Plan, released: Released) -> Posterior:
         known.scale_error,
         known.dispersion,
         far,
-        last.slopes_noise / max(float(np.mean(np.diag(last.slopes))), 1e-300),
+        last.slopes_noise,
     )
 
 
