@@ -25,10 +25,10 @@ def _bench(rows: dict[str, Row]) -> str:
     pages = "bench/pages/bench.md"
     slower = 1 / float(fit.replace(",", ""))
     return (
-        f"- In {len(compared)} [comparisons with other libraries]({pages}) Sordino leads in {counts['Sordino']}, "
-        f"ties in {counts['even']} and trails in {counts['peer']}. It brackets epsilon between two ends 0.1 % apart "
-        f"[{narrow} times faster]({pages}#accounting-width-1e-3-dp-accounting) than dp-accounting. A private "
-        f"classifier takes [{slower:.1f} times as long]({pages}#fit-cpu-diffprivlib) as that of diffprivlib."
+        f"- **Against others**: of {len(compared)} [comparisons]({pages}) Sordino leads in {counts['Sordino']}, ties "
+        f"in {counts['even']} and trails in {counts['peer']}. It bounds epsilon from both sides to within 0.1 %, "
+        f"[{narrow} times]({pages}#accounting-width-1e-3-dp-accounting) faster than dp-accounting. Fitting a private "
+        f"classifier takes [{slower:.1f} times as long]({pages}#fit-cpu-diffprivlib) as with diffprivlib."
     )
 
 
@@ -38,9 +38,9 @@ def _utility(rows: dict[str, Row]) -> str:
     one = rows["utility-adult-opacus-add-remove"]
     ours, theirs = (f"{spread.median:.3f}" for spread in (one.ours, one.theirs) if spread is not None)
     return (
-        f"- At epsilon 1 its classifier has a [log-loss](bench/pages/utility.md) of {ours} on the Adult data; DP-SGD "
-        f"by opacus has {theirs}. In {len(found)} comparisons of test error it leads in {words['Sordino']} and trails "
-        f"in {words['peer']}."
+        f"- **Prediction**: at epsilon 1 its classifier reaches a [log-loss](bench/pages/utility.md) of {ours} on the "
+        f"Adult data; DP-SGD (opacus) reaches {theirs} at the same privacy. Of {len(found)} comparisons of test error "
+        f"it leads in {words['Sordino']} and trails in {words['peer']}."
     )
 
 
@@ -50,8 +50,9 @@ def _scaling(figures: dict[str, Any]) -> str:
     taken = sorted(figures["seconds"][axis][largest])
     slope = figures["upper exponents"][axis]["slope"]
     return (
-        f"- An exact gradient over {int(float(largest)):,} records of 20 columns takes {taken[len(taken) // 2]:.2g} "
-        f"CPU-seconds. With n records the cost [grows](bench/pages/scaling.md) like n^{slope:.2f}."
+        f"- **Scale**: an exact gradient over {int(float(largest)):,} records with 20 columns takes "
+        f"{taken[len(taken) // 2]:.2g} CPU-seconds. The time [grows](bench/pages/scaling.md) like n^{slope:.2f} with "
+        f"the number of records n."
     )
 
 

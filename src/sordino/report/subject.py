@@ -57,8 +57,9 @@ def read_audit(path: Path) -> LowerBound:
     texts = (answer["method"], answer["seed_policy"], stated["evidence"], *counts)
     if len(stated["curve"]) > MOST_POINTS or any(len(text) > LONGEST_TEXT for text in texts):
         raise InputError(f"{path} has longer texts, or a longer curve, than an audit writes.")
+    examined = Examined(one_of("examined", answer["examined"], tuple(Examined)))
     # The method exact runs nothing, whatever its file says.
-    examined = Examined.DESCRIPTION if answer["method"] == "exact" else answer["examined"]
+    examined = Examined.DESCRIPTION if answer["method"] == "exact" else examined
     return LowerBound(
         epsilon=math.inf if stated["epsilon"] is None else stated["epsilon"],
         delta=answer["delta"],
@@ -71,7 +72,7 @@ def read_audit(path: Path) -> LowerBound:
         seed_policy=answer["seed_policy"],
         evidence=stated["evidence"],
         curve=tuple(TradeOffPoint(*point) for point in stated["curve"]),
-        examined=Examined(one_of("examined", examined, tuple(Examined))),
+        examined=examined,
     )
 
 
