@@ -71,7 +71,7 @@ MISTAKES = {
         "schema new t.csv --column age:0..110[target] --column ward:a|b[target] --column ill:yes/no", "mark one of them"
     ),
     "bounds the wrong way round": Mistake(
-        "schema check s.json", "The schema has 1 error, listed above.", s=changed().replace("110.0", "-110.0")
+        "schema check s.json", "columns.age.high to be above low", s=changed().replace("110.0", "-110.0")
     ),
     "a schema with nulls": Mistake(FIT, "records is missing", s=changed(records=None)),
     "a schema that is a table": Mistake(FIT.replace("s.json", "t.csv"), "Expected the schema to be JSON"),

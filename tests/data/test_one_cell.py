@@ -202,7 +202,9 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_no_words_of_a_column_of
     for odd in (0.5, 1e300):
         after = data.encode_features(declared, data.from_arrays({"x": [*cells, odd]}))
         np.testing.assert_array_equal(after[:4], before)
-        with pytest.raises(InputError, match=r"hold text or integers, which tell '9007199254740993' from its neigh"):
+        with pytest.raises(
+            InputError, match=r"hold text or integers, which distinguish '9007199254740993' from its neigh"
+        ):
             data.encode_features(declared, data.read_table(pd.DataFrame({"x": [*cells, odd]})))
     np.testing.assert_array_equal(data.encode_features(declared, data.read_table(pd.DataFrame({"x": cells}))), before)
 

@@ -124,7 +124,8 @@ def test_names_and_labels_of_a_table_never_reach_the_terminal_as_they_are(clinic
 def test_a_schema_on_the_terminal_reads_back_the_same(clinic, monkeypatch, capsys):
     monkeypatch.chdir(clinic)
     command = ["schema", "new", "rows.csv", "--target", f"ill{WORD}"]
-    assert main([*command, "--out", "again.json"]) == 0
+    assert main([*command, "--out", "again.txt"]) == 0
     capsys.readouterr()
     assert main(command) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(Path("again.json").read_text())
+    written = Path("again.txt").read_text().split("\n")
+    assert capsys.readouterr().out.split("\n") == [printable(line) for line in written]

@@ -217,7 +217,7 @@ def plain_loss(params, x):
         ({"w": jnp.zeros(2), "n": jnp.arange(3)}, "int32 at n"),
         ({"w": jnp.zeros(2), "none": jnp.zeros((0, 2))}, "the empty none"),
         ({"w": 1.0}, "plain number at w"),
-        ({"w": jnp.zeros(2), "batch_stats": {"mean": jnp.zeros(2)}}, "'batch_stats' at params"),
+        ({"w": jnp.zeros(2), "batch_stats": {"mean": jnp.zeros(2)}}, "params keeps statistics over the batch"),
     ],
 )
 def test_leaves_that_cannot_be_learned_are_refused_by_name(params, words):

@@ -32,7 +32,16 @@ from sordino.core.validate import Checks, InputError, shown_names
 from sordino.data.columns.base import KINDS, ColumnKind
 from sordino.data.columns.category import Category
 from sordino.data.columns.interaction import Factor, Interaction
-from sordino.data.schema import FORMAT, VERSION, ExtraColumns, Feature, Schema, Target, schema_from_dict
+from sordino.data.schema import (
+    FORMAT,
+    MOST_DECLARED,
+    VERSION,
+    ExtraColumns,
+    Feature,
+    Schema,
+    Target,
+    schema_from_dict,
+)
 from sordino.data.units import sounds_like_an_identifier
 
 Keys = dict[str, Any]  # as a schema file has them
@@ -253,11 +262,15 @@ def suggested_line(name: str, kind: str | None = None) -> str:
 def drafted_lines(names: Sequence[str], types: Mapping[str, str], target: str | None, unit: str | None) -> str:
     """A line for each column, to be filled in: none of them declares anything before.
 
-    >>> print(drafted_lines(("age", "ill"), {"ill": "boolean"}, "ill", None).partition(chr(10))[2])
+    >>> print(drafted_lines(("age", "ill"), {"ill": "boolean"}, "ill", None).strip().partition(chr(10))[2])
     records = HOW MANY
     age: LOW..HIGH
     ill: true/false [target]
     """
+    if len(names) > MOST_DECLARED:
+        raise InputError(
+            f"A draft has at most {MOST_DECLARED} columns, got {len(names)}; declare those that matter with `--column`."
+        )
     if unknown := [name for name in (target, unit) if name is not None and name not in names]:
         raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
     lines = [

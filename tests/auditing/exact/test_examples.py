@@ -27,7 +27,7 @@ REFUSED = {
     "average-laplace": "Laplace",
     "em": "all-iterates",
     "heavy-tail-as-stated": "dissipativity",
-    "message-passing-passes": "passes",
+    "message-passing-passes": "independent batches",
     "message-passing-rounds": "all-iterates",
     "output-perturbation-mean": "Laplace",
     "posterior-bounded": "bounded",
