@@ -62,7 +62,7 @@ def test_the_canary_is_in_the_public_domain():
 
 
 def test_a_model_without_classes_and_wrong_sizes_are_refused():
-    with pytest.raises(InputError, match="classifier"):
+    with pytest.raises(InputError, match="to have classes"):
         deepfool(GaussianLinear(), np.ones(4), EncodedRecord(np.ones(4), 1.0))
     with pytest.raises(InputError, match="4 parameters"):
         deepfool(Logistic(), np.ones(3), EncodedRecord(np.ones(4), 1.0))

@@ -127,5 +127,5 @@ def test_a_schema_on_the_terminal_reads_back_the_same(clinic, monkeypatch, capsy
     assert main([*command, "--out", "again.txt"]) == 0
     capsys.readouterr()
     assert main(command) == 0
-    written = Path("again.txt").read_text().split("\n")
-    assert capsys.readouterr().out.split("\n") == [printable(line) for line in written]
+    shown = [json.loads(f'"{line}"') for line in capsys.readouterr().out.split("\n")]
+    assert shown == Path("again.txt").read_text().split("\n")

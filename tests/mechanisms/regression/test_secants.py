@@ -43,7 +43,6 @@ def test_slopes_are_conditioned_on_the_differences_between_gradients():
     found = secants.condition(slopes)
     assert np.array_equal(found, found.T)
     assert [found[place] for place in places] == pytest.approx(mean[: len(places)])
-    # Given these slopes the mean gradient weighs rounds by their variances alone.
     given = secants.weights @ (secants.gradients + secants.ways @ found.T)
     assert given == pytest.approx(mean[len(places) :])
 
