@@ -43,8 +43,7 @@ def test_slopes_are_conditioned_on_the_differences_between_gradients():
     found = secants.condition(slopes)
     assert np.array_equal(found, found.T)
     assert [found[place] for place in places] == pytest.approx(mean[: len(places)])
-    given = secants.weights @ (secants.gradients + secants.ways @ found.T)
-    assert given == pytest.approx(mean[len(places) :])
+    assert secants.weights @ (secants.gradients + secants.ways @ found.T) == pytest.approx(mean[len(places) :])
 
 
 def test_draws_of_the_prior_become_draws_given_the_gradients():
