@@ -116,6 +116,12 @@ VERY_LONG: dict[str, Any] = {
             algorithm__answer_scale=1.6e8,
         ),
         pytest.param(_changed("blt-balls-in-bins", algorithm__steps=10_000_000), marks=pytest.mark.slow),
+        # A pass of 80 billion batches, of which few are steps.
+        _changed(
+            "cyclic-decaying-partial",
+            problem__n=2_000_000_000_000,
+            algorithm__batch={"scheme": "reshuffled", "size": 25},
+        ),
     ],
     ids=lambda document: document["algorithm"]["kind"],
 )

@@ -318,7 +318,7 @@ def chosen_delta(spec: Spec) -> float:
 
 def largest_of_each(terms: Array, period: int) -> Array:
     """The largest term of each `period` steps, a last part included."""
-    return np.pad(terms, (0, -len(terms) % period)).reshape(-1, period).max(axis=1)
+    return np.maximum.reduceat(terms, range(0, len(terms), period))
 
 
 def largest_position(terms: Array, period: int) -> float:
