@@ -35,20 +35,20 @@ IN_REGRESSION = mutations(
 - self._pass(~refused)[0] if refused.any() else total
 + total
 @@ sums: rows are looked at and not units | Contributions._beyond | noise/test_integer_lengths.py
-- sums, most = np.bincount(self.units, sizes, len(counts)), int(counts.max(initial=1))
-+ sums, most = sizes[np.unique(self.units, return_index=True)[1]], int(counts.max(initial=1))
+- sizes, most = np.bincount(self.units, sizes, len(counts)), int(counts.max(initial=1))
++ sizes, most = sizes[np.unique(self.units, return_index=True)[1]], int(counts.max(initial=1))
 @@ sums: what floats leave open is within | Contributions._beyond | noise/test_integer_lengths.py
-- self._exactly_within(unit, which, limit)
+- sum(self._exactly(row, which) for row in rows) <= limit * 2**_ROOT_BITS
 + True
-@@ sums: the sizes of a category's levels are not added up | Centred.measures | noise/test_integer_lengths.py
+@@ sums: the sizes of a category's levels are not added up | centred.measures | noise/test_integer_lengths.py
 - alike & ((own > 0).sum(axis=1) <= 1)
 + alike
-@@ sums: negative entries count as others | Nonnegative.measures | noise/test_integer_lengths.py
+@@ sums: negative entries count as others | nonnegative | noise/test_integer_lengths.py
 - (found >= 0).all(axis=1)
 + True
-@@ sums: the length of one factor alone | Outers.added | noise/test_integer_lengths.py
-- np.sqrt(squares[0]) * np.sqrt(squares[1])
-+ np.sqrt(squares[1])
+@@ sums: the length of one factor alone | outers.measures | noise/test_integer_lengths.py
+- _squares(first) * _squares(second)
++ _squares(second)
 @@ cox: every time bin of a subject is a record of its own | person_bins | estimators/test_cox.py -k no_subject
 - np.repeat(np.arange(len(rows)), bins)
 + np.arange(len(rows) * bins)

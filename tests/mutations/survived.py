@@ -29,8 +29,8 @@ SURVIVED = mutations(
 - noised = float(rounds.noised(0, whole, -DIGITS)[0])
 + noised = float(rounds.noised(0, whole, -DIGITS, shares=0.5)[0])
 @@ dp-vi: temperature noise divided by 1000 | _steepened.noised_mean | replay/test_estimators.py -k classifier-dp-vi
-- rounds.noised(k, Vectors(len(given), None, digits(given).__getitem__), -DIGITS)
-+ rounds.noised(k, Vectors(len(given), None, digits(given).__getitem__), -DIGITS, shares=0.001)
+- rounds.noised(k, vectors(len(given), None, digits(given).__getitem__), -DIGITS)
++ rounds.noised(k, vectors(len(given), None, digits(given).__getitem__), -DIGITS, shares=0.001)
 @@ secure mode: a fixed key in every source | SecureRandomness.__init__ | estimators/test_secure_mode.py
 - self._begin(secrets.token_bytes(KEY_BYTES))
 + self._begin(bytes(KEY_BYTES))

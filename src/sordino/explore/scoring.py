@@ -68,7 +68,7 @@ def totals(values: Array, units: Units) -> ScoredSums:
     inside = np.clip(np.nan_to_num(values, nan=1.0), 0.0, 1.0)
     whole, weights = exact.digits(inside).astype(np.int64), record_weights(len(values), units)
     lengths = cube_lengths(values.shape[1])
-    cubes = exact.Cubes(len(whole), units, lambda part: weights[part, None] * whole[part])
+    cubes = exact.cubes(len(whole), units, lambda part: weights[part, None] * whole[part])
     return ScoredSums(cubes.total(lengths.added, EXPONENT), lengths)
 
 
@@ -90,7 +90,7 @@ def band_sums(bands: NDArray[np.intp], values: Array, units: Units, number: int)
         found[rows, number + places[part]] = weights[part] * whole[part]
         return found
 
-    return ScoredSums(exact.Cones(len(whole), units, spread).total(BAND_LENGTHS.added, EXPONENT), BAND_LENGTHS)
+    return ScoredSums(exact.cones(len(whole), units, spread).total(BAND_LENGTHS.added, EXPONENT), BAND_LENGTHS)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from sordino.mechanisms.chain.kernel import (
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
-from sordino.noise.integer_sums import Contributions, Tallies
+from sordino.noise.integer_sums import Contributions, tallies
 from sordino.noise.kernel_noise import floating_noise, lattice_noise
 from sordino.noise.lattice import (
     GROUP,
@@ -157,7 +157,7 @@ def noised_counts(
     rounds = ExactRounds(spec, name, len(bins), number, randomness, REPLACED)
     if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
         raise refuse("the spec", "to have one round of contributions of at least 1", "another")
-    once = Tallies(len(bins), None, bins, lambda part: np.ones(len(bins[part])), number)
+    once = tallies(len(bins), None, bins, lambda part: np.ones(len(bins[part])), number)
     return rounds.noised(0, once, 0)
 
 

@@ -18,11 +18,10 @@ What is left to show is that a contribution depends on its own unit alone (`whol
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,304 +66,248 @@ def products(left: Array, right: Array) -> Sums:
 
 
 Flags = NDArray[np.bool_]
-Limits = Sequence[Fraction]
+Numbers = NDArray[Any]
+Units = NDArray[np.intp] | None  # the number of the unit that each row belongs to; None where every row is one
 # The whole numbers of some rows, as integers or as floats that hold them.
-Block = Callable[[slice], NDArray[Any]]
+Block = Callable[[slice], Numbers]
 _LARGEST_FACTOR = 2.0**DIGITS
+_ROOT_BITS = 64
+
+
+class Measure(NamedTuple):
+    """What of each row is bounded, by default a length, and in how many roundings; none where it is a whole number."""
+
+    sizes: Numbers
+    roundings: int = 0
+
+    def where(self, allowed: Any) -> "Measure":
+        """Infinite for rows of another kind."""
+        return self._replace(sizes=np.where(allowed, self.sizes, np.inf))
 
 
 @dataclass(frozen=True, eq=False)
-class Contributions(ABC):
+class Contributions:
     """What rows add to a sum, in whole numbers, to be checked and added."""
 
-    shape: ClassVar[str] = "vector"
-    whole: ClassVar[bool] = False  # whether measures are whole numbers, which floats hold
-
+    shape: str
     rows: int
-    units: NDArray[np.intp] | None  # the number of the unit that each row belongs to; None where every row is one
+    units: Units
+    read: Callable[[slice], tuple[Numbers, ...]]
+    measures: Callable[..., Sequence[Measure]]  # of the rows that were read, also as whole numbers of Python
+    summed: Callable[..., Sums]  # over the rows that were read; those that do not count are zeros
+    limits: Sequence[float] = ()  # what each measure of a unit may be at most; by default the bound
 
     def total(self, bound: float, exponent: int) -> Sums:
         """The sum over units, in units of 2^exponent; those beyond the bound count as zero."""
-        limits = self.limits(Fraction(bound), Fraction(2) ** exponent)
-        total, sizes = self._pass(None)
+        total, measures = self._pass(None)
         refused = np.zeros(self.rows, bool)
-        for which, (found, limit) in enumerate(zip(sizes, limits, strict=True)):
-            refused |= self._beyond(found, limit, which, self.entries(len(total), which))
+        for which, limit in enumerate(self.limits or (bound,)):
+            refused |= self._beyond(Fraction(limit) / Fraction(2) ** exponent, which, [one[which] for one in measures])
         return self._pass(~refused)[0] if refused.any() else total
 
-    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
-        """What each measure of a unit may be at most, in units."""
-        return (bound / unit,)
-
-    @abstractmethod
-    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        """The sum over the rows `counted`, and the measures of all, by default lengths; infinite of another kind."""
-
-    @abstractmethod
-    def square(self, row: int, which: int) -> int:
-        """The square of a row's measure, exactly."""
-
-    def entries(self, size: int, which: int) -> int | None:
-        """How many numbers a measure is computed from, of a sum of some size; None where it is a whole number."""
-        return None if self.whole or size == 1 else size
-
-    def _pass(self, counted: Flags | None) -> tuple[Sums, list[Array]]:
-        total, sizes = None, list[Sequence[Array]]()
+    def _pass(self, counted: Flags | None) -> tuple[Sums, list[Sequence[Measure]]]:
+        total, measures = 0, list[Sequence[Measure]]()
         for first in range(0, max(1, self.rows), ROWS_PER_BLOCK):
             part = slice(first, min(first + ROWS_PER_BLOCK, self.rows))
             with np.errstate(invalid="ignore", over="ignore"):  # numbers that are not finite are refused here
-                found, measured = self.added(part, None if counted is None else counted[part])
-            total = found if total is None else total + found
-            sizes.append(measured)
-        return np.asarray(total), [np.concatenate(each) for each in zip(*sizes, strict=True)]
+                found = self.read(part)
+                measures.append(self.measures(*found))
+                total = total + self.summed(*(found if counted is None else only(found, counted[part])))
+        return np.asarray(total), measures
 
-    def _beyond(self, sizes: Array, limit: Fraction, which: int, entries: int | None) -> Flags:
+    def _beyond(self, limit: Fraction, which: int, blocks: Sequence[Measure]) -> Flags:
         """The rows of units whose sizes add up to more than the limit."""
-        if self.units is None:
-            sums, most = sizes, 1
-        else:
+        sizes, roundings, most = np.concatenate([one.sizes for one in blocks]), blocks[0].roundings, 1
+        if self.units is not None:
             counts = np.bincount(self.units)
-            sums, most = np.bincount(self.units, sizes, len(counts)), int(counts.max(initial=1))
-        if entries is None:
-            within = sums <= math.floor(limit)
+            sizes, most = np.bincount(self.units, sizes, len(counts)), int(counts.max(initial=1))
+        if not roundings:
+            within = sizes <= math.floor(limit)
         else:
-            off = (entries + most + 16) * 2.0**-52
-            within = sums * (1.0 + off) <= float(limit)
-            for unit in np.flatnonzero(~within & (sums * (1.0 - off) <= float(limit))).tolist():
-                within[unit] = self._exactly_within(unit, which, limit)
+            off = (roundings + most + 16) * 2.0**-52
+            within = sizes * (1.0 + off) <= float(limit)
+            for unit in np.flatnonzero(~within & (sizes * (1.0 - off) <= float(limit))).tolist():
+                rows = [unit] if self.units is None else np.flatnonzero(self.units == unit).tolist()
+                within[unit] = sum(self._exactly(row, which) for row in rows) <= limit * 2**_ROOT_BITS
         return ~within if self.units is None else ~within[self.units]
 
-    def _exactly_within(self, unit: int, which: int, limit: Fraction) -> bool:
-        if self.units is None:
-            return self.square(unit, which) <= limit * limit
-        # Roots are rounded up to whole numbers of 2^-64.
-        rows = np.flatnonzero(self.units == unit).tolist()
-        return sum(math.isqrt(self.square(row, which) << 128) + 1 for row in rows) <= limit * 2**64
+    def _exactly(self, row: int, which: int) -> int:
+        """A row's length in whole numbers of 2^-64, rounded up."""
+        found = (numbers.astype(np.int64).astype(object) for numbers in self.read(slice(row, row + 1)))
+        return self.measures(*found)[which].sizes[0]
 
 
-def _counted(values: NDArray[Any], counted: Flags | None) -> NDArray[Any]:
-    """The values of the rows that are counted, and zeros in the place of the others."""
-    if counted is None:
-        return values
-    return np.where(counted.reshape(-1, *(1,) * (values.ndim - 1)), values, 0)
+def only(found: Sequence[Numbers], counted: Flags) -> list[Numbers]:
+    """What was read, with zeros for rows that do not count."""
+    return [np.where(counted.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in found]
 
 
-def _square_of(numbers: NDArray[Any]) -> int:
-    return sum(int(number) ** 2 for number in numbers)
+def _roots(squares: Numbers, roundings: int, digits: int = 0) -> Measure:
+    """Square roots of whole numbers, in units of 2^-digits; of Python's, whole numbers of 2^-64, rounded up."""
+    if squares.dtype != object:
+        return Measure(np.sqrt(squares) * 2.0**-digits, roundings)
+    wide = [square << 2 * (_ROOT_BITS - digits) for square in squares]
+    return Measure(np.array([math.isqrt(square - 1) + 1 if square else 0 for square in wide], object), roundings)
 
 
-@dataclass(frozen=True, eq=False)
-class Vectors(Contributions):
-    """A vector of each row, at most as long as the bound."""
-
-    numbers: Block
-
-    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        found = self.numbers(part).astype(np.int64)
-        return _counted(found, counted).sum(axis=0), self.measures(found)
-
-    def measures(self, found: Sums) -> Sequence[Array]:
-        return (lengths_of(found),)
-
-    def square(self, row: int, which: int) -> int:
-        return _square_of(self.numbers(slice(row, row + 1)).astype(np.int64)[0])
-
-
-def lengths_of(found: Sums) -> Array:
+def _lengths(found: Numbers) -> Measure:
     """Lengths of rows of whole numbers; of a single number its size."""
-    values = found.astype(np.float64)
-    return np.abs(values[:, 0]) if values.shape[1] == 1 else np.sqrt(np.einsum("ij,ij->i", values, values))
+    values = found if found.dtype == object else found.astype(np.float64)
+    if values.shape[1] == 1:
+        return Measure(np.abs(values[:, 0]))
+    return _roots(np.einsum("ij,ij->i", values, values), values.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
-class Nonnegative(Vectors):
+def _squares(found: Numbers) -> Numbers:
+    return np.einsum("rd,rd->r", found, found)
+
+
+def _factors(found: Numbers) -> Flags:
+    """Rows of numbers that products add without rounding."""
+    return np.abs(found).max(axis=tuple(range(1, found.ndim)), initial=0.0) <= _LARGEST_FACTOR
+
+
+def _triangle(total: Sums) -> Sums:
+    return total[np.triu_indices(len(total))]
+
+
+def _of_vectors(
+    shape: str, rows: int, units: Units, numbers: Block, measures: Callable[..., Sequence[Measure]], *limits: float
+) -> Contributions:
+    def read(part: slice) -> tuple[Numbers, ...]:
+        return (numbers(part).astype(np.int64),)
+
+    return Contributions(shape, rows, units, read, measures, lambda found: found.sum(axis=0), limits)
+
+
+def vectors(rows: int, units: Units, numbers: Block) -> Contributions:
+    """A vector of each row, at most as long as the bound."""
+    return _of_vectors("vector", rows, units, numbers, lambda found: [_lengths(found)])
+
+
+def nonnegative(rows: int, units: Units, numbers: Block) -> Contributions:
     """Vectors without a negative entry, so that inner products of two of them are not negative."""
-
-    shape: ClassVar[str] = "nonnegative"
-
-    def measures(self, found: Sums) -> Sequence[Array]:
-        return (np.where((found >= 0).all(axis=1), lengths_of(found), np.inf),)
+    return _of_vectors(
+        "nonnegative", rows, units, numbers, lambda found: [_lengths(found).where((found >= 0).all(axis=1))]
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class Cones(Vectors):
+def cones(rows: int, units: Units, numbers: Block, *, values_first: bool = False) -> Contributions:
     """Numbers n >= 0 and as many values v, |v| <= n one by one; a row's n add up to its weight.
 
     So a unit is at most sqrt 2 long, the bound, and inner products n n' + v v' are not negative.
     """
 
-    shape: ClassVar[str] = "nonnegative"
-    whole: ClassVar[bool] = True
+    def measures(found: Numbers) -> Sequence[Measure]:
+        counts, values = np.split(found, 2, axis=1)[:: -1 if values_first else 1]
+        return [Measure(counts.sum(axis=1)).where((np.abs(values) <= counts).all(axis=1))]
 
-    values_first: bool = False
-
-    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
-        return (1 / unit,)
-
-    def measures(self, found: Sums) -> Sequence[Array]:
-        numbers, values = np.split(found, 2, axis=1)[:: -1 if self.values_first else 1]
-        return (np.where((np.abs(values) <= numbers).all(axis=1), numbers.sum(axis=1), np.inf),)
+    return _of_vectors("nonnegative", rows, units, numbers, measures, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Cubes(Vectors):
+def cubes(rows: int, units: Units, numbers: Block) -> Contributions:
     """Vectors of k entries in [0, 1], weighted: two units are at most sqrt k apart, which is the bound."""
 
-    shape: ClassVar[str] = "cube"
-    whole: ClassVar[bool] = True
+    def measures(found: Numbers) -> Sequence[Measure]:
+        return [Measure(found.max(axis=1, initial=0)).where((found >= 0).all(axis=1))]
 
-    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
-        return (1 / unit,)
-
-    def measures(self, found: Sums) -> Sequence[Array]:
-        return (np.where((found >= 0).all(axis=1), found.max(axis=1, initial=0), np.inf),)
+    return _of_vectors("cube", rows, units, numbers, measures, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Centred(Vectors):
-    """Numbers together at most `radius` long, and sets of 0/1 columns of which one at most is 1, each less a shift.
+def centred(
+    rows: int,
+    units: Units,
+    numbers: Block,
+    columns: NDArray[np.intp],
+    radius: float,
+    sets: Sequence[tuple[NDArray[np.intp], bool]],
+) -> Contributions:
+    """Columns together at most `radius` long, and sets of 0/1 columns of which one at most is 1, each less a shift.
 
-    A row of a set is h (2 e - 1) or h e, with e zero or a vector with a single 1; the h of a unit add up to at most 1/2
-    or 1. So a unit's part is in the convex hull of 0 and of e - 1/2, or of e. The statistic proves how far apart two
-    such sums are, and that is the bound.
+    A row of a set is h (2 e - 1) where it is shifted, otherwise h e, with e zero or a vector with a single 1; the h of
+    a unit add up to at most 1/2 or 1. So a unit's part is in the convex hull of 0 and of e - 1/2, or of e. The
+    statistic proves how far apart two such sums are, and that is the bound.
     """
 
-    shape: ClassVar[str] = "centre"
-
-    columns: NDArray[np.intp]
-    radius: float
-    sets: Sequence[NDArray[np.intp]]
-    shifted: Sequence[bool]
-
-    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
-        return (Fraction(self.radius) / unit, *(Fraction(1, 2 if shift else 1) / unit for shift in self.shifted))
-
-    def measures(self, found: Sums) -> Sequence[Array]:
-        sizes = [lengths_of(found[:, self.columns]) if len(self.columns) else np.zeros(len(found))]
-        for places, shift in zip(self.sets, self.shifted, strict=True):
+    def measures(found: Numbers) -> Sequence[Measure]:
+        measured = [_lengths(found[:, columns])]
+        for places, shifted in sets:
             own = found[:, places]
             largest = np.abs(own).max(axis=1)
-            alike = (np.abs(own) == largest[:, None]).all(axis=1) if shift else (own >= 0).all(axis=1)
-            sizes.append(np.where(alike & ((own > 0).sum(axis=1) <= 1), largest, np.inf))
-        return sizes
+            alike = (np.abs(own) == largest[:, None]).all(axis=1) if shifted else (own >= 0).all(axis=1)
+            measured.append(Measure(largest).where(alike & ((own > 0).sum(axis=1) <= 1)))
+        return measured
 
-    def square(self, row: int, which: int) -> int:
-        return _square_of(self.numbers(slice(row, row + 1))[0][self.columns])
-
-    def entries(self, size: int, which: int) -> int | None:
-        return None if which or len(self.columns) == 1 else len(self.columns)
+    limits = (0.5 if shifted else 1.0 for _, shifted in sets)
+    return _of_vectors("centre", rows, units, numbers, measures, radius, *limits)
 
 
-@dataclass(frozen=True, eq=False)
-class Tallies(Contributions):
+def tallies(rows: int, units: Units, places: NDArray[np.intp], weights: Block, size: int) -> Contributions:
     """A weight at one of several places: a histogram. Lengths of a unit are at most its weights together."""
 
-    shape: ClassVar[str] = "nonnegative"
-    whole: ClassVar[bool] = True
+    def summed(found: Numbers, at: Numbers) -> Sums:
+        return np.bincount(at, found, size)[:size].astype(np.int64)
 
-    places: NDArray[np.intp]
-    weights: Block
-    size: int
+    def read(part: slice) -> tuple[Numbers, ...]:
+        return weights(part).astype(np.float64), places[part]
 
-    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        weights = self.weights(part).astype(np.float64)
-        found = np.bincount(self.places[part], _counted(weights, counted), self.size)[: self.size].astype(np.int64)
-        return found, (np.where(weights >= 0.0, weights, np.inf),)
-
-    def square(self, row: int, which: int) -> int:
-        return int(self.weights(slice(row, row + 1))[0]) ** 2
+    return Contributions(
+        "nonnegative", rows, units, read, lambda found, _: [Measure(found).where(found >= 0.0)], summed
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class Grams(Contributions):
+def grams(rows: int, units: Units, block: Block, several: int = 1) -> Contributions:
     """The sum of v v' over the one or `several` vectors v of a row: positive semidefinite, upper triangle."""
 
-    shape: ClassVar[str] = "matrix"
+    def read(part: slice) -> tuple[Numbers, ...]:
+        found = block(part)
+        return (found if found.ndim == 3 else found[:, None],)
 
-    vectors: Block
-    several: int = 1
+    def measures(found: Numbers) -> Sequence[Measure]:
+        if several == 1:
+            return [Measure(_squares(found[:, 0])).where(_factors(found))]
+        alike = np.einsum("rkd,rld->rkl", found, found)
+        return [_roots(np.einsum("rkl,rkl->r", alike, alike), several**2).where(_factors(found))]
 
-    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        found = self.vectors(part)
-        several = found if found.ndim == 3 else found[:, None]
-        kept = _counted(several, counted)
-        total = np.sum([products(kept[:, k], kept[:, k]) for k in range(several.shape[1])], axis=0)
-        if self.several == 1:
-            lengths = np.einsum("rd,rd->r", several[:, 0], several[:, 0])
-        else:
-            alike = np.einsum("rkd,rld->rkl", several, several)
-            lengths = np.sqrt(np.einsum("rkl,rkl->r", alike, alike))
-        return total[np.triu_indices(len(total))], (_with_factors(lengths, found),)
+    def summed(found: Numbers) -> Sums:
+        return _triangle(np.sum([products(found[:, k], found[:, k]) for k in range(found.shape[1])], axis=0))
 
-    def square(self, row: int, which: int) -> int:
-        found = self.vectors(slice(row, row + 1))[0]
-        several = [[int(number) for number in one] for one in np.atleast_2d(found)]
-        return sum(sum(a * b for a, b in zip(one, two, strict=True)) ** 2 for one in several for two in several)
-
-    def entries(self, size: int, which: int) -> int | None:
-        return None if self.several == 1 else self.several**2
+    return Contributions("matrix", rows, units, read, measures, summed)
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs(Grams):
+def pairs(rows: int, units: Units, block: Block) -> Contributions:
     """Grams of (x, y), x at most 1 long and y one number in [-1, 1]: the entries of x x', then y x and y^2."""
 
-    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
-        return (1 / unit, 1 / unit)
+    def measures(found: Numbers) -> Sequence[Measure]:
+        return [Measure(_squares(part)).where(_factors(found)) for part in (found[:, :-1], found[:, -1:])]
 
-    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        total, found = super().added(part, counted)[0], self.vectors(part)
-        last = np.triu_indices(found.shape[1])[1] == found.shape[1] - 1
-        squares = np.einsum("rd,rd->r", found[:, :-1], found[:, :-1]), found[:, -1] ** 2
-        return np.concatenate([total[~last], total[last]]), [_with_factors(square, found) for square in squares]
+    def summed(found: Numbers) -> Sums:
+        total = products(found, found)
+        return np.concatenate([_triangle(total[:-1, :-1]), total[:, -1]])
+
+    return Contributions("matrix", rows, units, lambda part: (block(part),), measures, summed, (1.0, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class SharedGrams(Grams):
+def shared_grams(rows: int, units: Units, block: Block, weights: NDArray[np.int64]) -> Contributions:
     """The sum of (v w) v', upper triangle, w a share and v w cut to whole numbers: a vector of length w |v|^2."""
 
-    shape: ClassVar[str] = "vector"
+    def measures(found: Numbers, shares: Numbers) -> Sequence[Measure]:
+        lengths = _squares(found) * shares
+        return [_roots(lengths * lengths, 4, DIGITS).where(_factors(found) & (shares >= 0))]
 
-    weights: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    def summed(found: Numbers, shares: Numbers) -> Sums:
+        return _triangle(products(np.trunc(found * (shares * 2.0**-DIGITS)[:, None]), found))
 
-    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        found, weights = self.vectors(part), self.weights[part] * 2.0**-DIGITS
-        left = np.trunc(found * _counted(weights, counted)[:, None])
-        lengths = np.einsum("rd,rd->r", found, found) * np.where(weights >= 0.0, weights, np.inf)
-        total = products(left, _counted(found, counted))
-        return total[np.triu_indices(len(total))], (_with_factors(lengths, found),)
-
-    def square(self, row: int, which: int) -> int:
-        found = self.vectors(slice(row, row + 1))[0]
-        length = Fraction(_square_of(found) * int(self.weights[row]), 2**DIGITS)
-        return math.ceil(length * length)
-
-    def entries(self, size: int, which: int) -> int:
-        return 4
+    return Contributions("vector", rows, units, lambda part: (block(part), weights[part]), measures, summed)
 
 
-@dataclass(frozen=True, eq=False)
-class Outers(Contributions):
+def outers(rows: int, units: Units, left: Block, right: Block) -> Contributions:
     """The matrix z v' of each row, flat: its length is that of z times that of v."""
 
-    left: Block
-    right: Block
+    def measures(first: Numbers, second: Numbers) -> Sequence[Measure]:
+        return [_roots(_squares(first) * _squares(second), 4).where(_factors(first) & _factors(second))]
 
-    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
-        left, right = self.left(part), self.right(part)
-        squares = [np.einsum("rd,rd->r", side, side) for side in (left, right)]
-        lengths = _with_factors(_with_factors(np.sqrt(squares[0]) * np.sqrt(squares[1]), left), right)
-        return products(_counted(left, counted), _counted(right, counted)).ravel(), (lengths,)
+    def summed(first: Numbers, second: Numbers) -> Sums:
+        return products(first, second).ravel()
 
-    def square(self, row: int, which: int) -> int:
-        part = slice(row, row + 1)
-        return math.prod(_square_of(side(part)[0]) for side in (self.left, self.right))
-
-    def entries(self, size: int, which: int) -> int:
-        return 4
-
-
-def _with_factors(lengths: Array, found: Array) -> Array:
-    """Infinite where a factor is beyond what products add without rounding."""
-    largest = np.abs(found).max(axis=tuple(range(1, found.ndim)), initial=0.0)
-    return np.where(largest <= _LARGEST_FACTOR, lengths, np.inf)
+    return Contributions("vector", rows, units, lambda part: (left(part), right(part)), measures, summed)

@@ -17,7 +17,7 @@ from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds import ExactRounds
 from sordino.models.registry import build_model
-from sordino.noise.integer_sums import COVERED, DIGITS, Tallies, Vectors, check_size, digits
+from sordino.noise.integer_sums import COVERED, DIGITS, check_size, digits, tallies, vectors
 from sordino.noise.port import ExactDraws
 from sordino.noise.randomness import Randomness
 
@@ -69,7 +69,7 @@ def _regression(problem: FitProblem, spec: Spec, y: Array, randomness: Randomnes
     rounds = ExactRounds(spec, _TARGETS, len(y), 2, randomness)
     noise = np.sqrt(2.0) * rounds.scale(0)  # the spec has (y, y^2) over its largest length
     whole = digits(scaled).astype(np.int64)
-    both = Vectors(len(y), None, np.column_stack([whole << DIGITS, whole * whole]).__getitem__)
+    both = vectors(len(y), None, np.column_stack([whole << DIGITS, whole * whole]).__getitem__)
     first, second = rounds.noised(0, both, -2 * DIGITS, length=math.sqrt(2.0))
     mean, variance = _shrunk(first / problem.records, noise / problem.records, 0.0)
     residual = float(np.clip(second / problem.records - mean**2, 1e-3, 1.0))
@@ -86,7 +86,7 @@ def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Rando
         found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / problem.records, 0.5)]
         found.append((1.0 - found[0][0], found[0][1]))
     else:
-        once = Tallies(len(y), None, class_codes(y, classes), lambda part: np.full(len(y[part]), 1 << DIGITS), classes)
+        once = tallies(len(y), None, class_codes(y, classes), lambda part: np.full(len(y[part]), 1 << DIGITS), classes)
         rounds = ExactRounds(spec, _COUNTS, len(y), classes, randomness)
         counts, noise = rounds.noised(0, once, -DIGITS), rounds.scale(0)
         found = [_shrunk(count / problem.records, noise / problem.records, 1.0 / classes) for count in counts]

@@ -34,7 +34,7 @@ from sordino.mechanisms.variational.evidence_bound import (
 )
 from sordino.models.base import Model, describe_model
 from sordino.models.families.networks import DenseNetwork
-from sordino.noise.integer_sums import DIGITS, Vectors, digits
+from sordino.noise.integer_sums import DIGITS, digits, vectors
 from sordino.noise.lattice import COVERED, in_doubles
 from sordino.noise.whole_rows import own_products
 
@@ -139,7 +139,7 @@ def _with_wandering(release: VariationalRelease, model: Model) -> FactorisedPost
 def noised_residual_variance(problem: FitProblem, residuals: Array, sources: Sources) -> float:
     """The mean of squared residuals, noised, a standard deviation of its noise added: rarely too small."""
     squares = np.minimum(residuals**2, _LARGEST_VARIANCE)
-    whole = Vectors(len(residuals), None, digits(squares - 0.5)[:, None].__getitem__)
+    whole = vectors(len(residuals), None, digits(squares - 0.5)[:, None].__getitem__)
     rounds = ExactRounds(check_spec(problem), _SQUARES, len(residuals), 1, sources.fresh())
     noised = float(rounds.noised(0, whole, -DIGITS)[0])
     mean_square = 0.5 + (noised + rounds.scale(0)) / problem.records
@@ -153,7 +153,7 @@ def _steepened(
     rounds = ExactRounds(check_spec(problem), _STEEPNESS, len(codes), 2, sources.fresh())
 
     def noised_mean(given: Array, k: int) -> Array:
-        return rounds.noised(k, Vectors(len(given), None, digits(given).__getitem__), -DIGITS) / problem.records
+        return rounds.noised(k, vectors(len(given), None, digits(given).__getitem__), -DIGITS) / problem.records
 
     t = temperature(scores_at(model, posterior.mean, X), codes.astype(np.int64), noised_mean)
     last = ((problem.settings["hidden"] or USUAL_HIDDEN)[-1] + 1) * (problem.classes or 2)

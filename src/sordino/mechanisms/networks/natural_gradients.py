@@ -81,7 +81,7 @@ def contributions(model: SkipNetwork, point: MetricPoint, rows: Array, targets: 
     return chosen * (_INSIDE / np.maximum(longest, point.clip))[:, None]
 
 
-def whole_contributions(model: SkipNetwork, point: MetricPoint, rows: Array, targets: Array) -> exact.Vectors:
+def whole_contributions(model: SkipNetwork, point: MetricPoint, rows: Array, targets: Array) -> exact.Contributions:
     """What all rows contribute, in units of 2^-34."""
 
     def whole(part: slice) -> Array:
@@ -89,7 +89,7 @@ def whole_contributions(model: SkipNetwork, point: MetricPoint, rows: Array, tar
         found *= math.ldexp(1.0, -UNIT_EXPONENT)
         return np.rint(found, out=found)
 
-    return exact.Vectors(len(rows), None, whole)
+    return exact.vectors(len(rows), None, whole)
 
 
 class NaturalGradients(ExactRounds):

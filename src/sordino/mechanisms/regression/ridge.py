@@ -37,7 +37,7 @@ from sordino.models.base import LinearScoreModel
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
 from sordino.noise import integer_sums as exact
-from sordino.noise.integer_sums import Outers
+from sordino.noise.integer_sums import Contributions, outers
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import checked_rows, directions, shortened
 
@@ -92,7 +92,7 @@ class OuterProducts:
         self._clip_exponent = math.frexp(clip)[1]
         self.exponent = self._clip_exponent + exact.PRODUCT_EXPONENT
 
-    def products(self, theta: Array) -> Outers:
+    def products(self, theta: Array) -> Contributions:
         """What records add at the parameters, in units of 2^exponent, each at most its clip."""
         weights, unit = _whole(theta.reshape(-1, self._outputs))
 
@@ -101,7 +101,7 @@ class OuterProducts:
             scores = (self._directions[part] @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
             return shortened(self._values(scores, part) * lengths, self._clip, self._clip_exponent)
 
-        return Outers(len(self._lengths), None, self._directions.__getitem__, values)
+        return outers(len(self._lengths), None, self._directions.__getitem__, values)
 
 
 def clipped_gradients(model: LinearScoreModel, X: Array, y: Array, clip: float) -> OuterProducts:

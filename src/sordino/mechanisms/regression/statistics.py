@@ -26,7 +26,7 @@ from sordino.mechanisms.regression.families import Poisson
 from sordino.mechanisms.regression.noised import BINS, EDGES
 from sordino.mechanisms.regression.rows import FitRound, Frame, UnitRows, exponent_of, weigh
 from sordino.noise import integer_sums as exact
-from sordino.noise.integer_sums import DIGITS, Contributions, Nonnegative
+from sordino.noise.integer_sums import DIGITS, Contributions, nonnegative
 from sordino.noise.port import FINE, Statistic
 from sordino.noise.whole_rows import INSIDE, shorten
 
@@ -42,13 +42,13 @@ def _whole(values: Array) -> exact.Sums:
     return np.trunc(np.ldexp(values, FINE)).astype(np.int64)
 
 
-def tallies(rows: UnitRows, places: NDArray[np.intp], bins: int) -> exact.Tallies:
+def tallies(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Contributions:
     """Masses by place."""
-    return exact.Tallies(len(rows.y), rows.unit_of_row, places, lambda part: _whole(rows.mass(part)), bins)
+    return exact.tallies(len(rows.y), rows.unit_of_row, places, lambda part: _whole(rows.mass(part)), bins)
 
 
 def vectors(
-    rows: UnitRows, values: Array, kind: Callable[..., Contributions] = exact.Vectors, **more: object
+    rows: UnitRows, values: Array, kind: Callable[..., Contributions] = exact.vectors, **more: object
 ) -> Contributions:
     """Masses times vectors that are at most about 1 long."""
     return kind(len(rows.y), rows.unit_of_row, lambda part: _whole(values[part] * rows.mass(part)[:, None]), **more)
@@ -86,10 +86,10 @@ class MatrixSum(Statistic):
     def exponent(self) -> int:
         return 2 * (exponent_of(self.cut) - DIGITS)
 
-    def grams(self, rows: UnitRows, values: Array) -> exact.Grams:
+    def grams(self, rows: UnitRows, values: Array) -> Contributions:
         """v v' times masses, for v that are short enough."""
         exponent = exponent_of(self.cut)
-        return exact.Grams(
+        return exact.grams(
             len(rows.y),
             rows.unit_of_row,
             lambda part: exact.digits(values[part] * np.sqrt(rows.mass(part))[:, None], exponent),
@@ -135,8 +135,8 @@ class Centre(Statistic):
         centred = rows.x - self.declaration.shifts
         if len(numbers):
             centred[:, numbers] = shorten(centred[:, numbers], radius)
-        shifted = [bool(self.declaration.shifts[places[0]]) for places in sets]
-        return vectors(rows, centred, exact.Centred, columns=numbers, radius=radius, sets=sets, shifted=shifted)
+        shifted = [(places, bool(self.declaration.shifts[places[0]])) for places in sets]
+        return vectors(rows, centred, exact.centred, columns=numbers, radius=radius, sets=shifted)
 
 
 class OfColumns(Statistic):
@@ -169,7 +169,7 @@ class Squares(OfColumns):
     cut: float
 
     def contributions(self, rows: UnitRows) -> Contributions:
-        return vectors(rows, shorten(self.scaled(rows) ** 2, self.cut) / self.cut, Nonnegative)
+        return vectors(rows, shorten(self.scaled(rows) ** 2, self.cut) / self.cut, nonnegative)
 
 
 class Scatter(MatrixSum, OfColumns):
@@ -247,7 +247,7 @@ class CountsAndExposure(Statistic):
 
     def contributions(self, rows: UnitRows) -> Contributions:
         both = np.column_stack([np.minimum(rows.y / self.cut, 1.0), np.minimum(rows.exposure / self.longest, 1.0)])
-        return vectors(rows, both, Nonnegative)
+        return vectors(rows, both, nonnegative)
 
 
 class AtPoint(Statistic):
@@ -278,7 +278,7 @@ class Gradient(AtPoint):
     def contributions(self, rows: UnitRows) -> Contributions:
         pulls, directions = self.pulls(rows), rows.whitened(self.round.frame).directions
         pulls = exact.digits(pulls, exponent_of(self.bound))
-        return exact.Outers(len(pulls), rows.unit_of_row, directions.__getitem__, pulls.__getitem__)
+        return exact.outers(len(pulls), rows.unit_of_row, directions.__getitem__, pulls.__getitem__)
 
 
 class Spread(Gradient):
@@ -317,7 +317,7 @@ class SlopeMatrix(MatrixSum, AtPoint):
             found = [np.trunc(_directed(directions, root[part] * far)) for root in roots]
             return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
-        return exact.Grams(len(reach), rows.unit_of_row, of_roots, len(roots))
+        return exact.grams(len(reach), rows.unit_of_row, of_roots, len(roots))
 
 
 def _directed(directions: Array, values: Array) -> Array:
@@ -369,7 +369,7 @@ class Meat(MatrixSum, Scores):
         else:
             found = self.scores(rows, self.cut) * rows.mass(slice(None))[:, None]
         of_units = rows.per_unit(exact.digits(found, exponent_of(self.cut)))
-        return exact.Grams(len(of_units), None, of_units.__getitem__)
+        return exact.grams(len(of_units), None, of_units.__getitem__)
 
 
 class Residuals(Histogram, AtPoint):

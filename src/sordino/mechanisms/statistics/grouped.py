@@ -1,8 +1,7 @@
 """Questions that describe a number by one sum, and any question asked of each of several groups for the same charge."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -58,7 +57,7 @@ class Described(Question):
                 found = np.column_stack([(places[part, None] == np.arange(self.bins)) * ONE, found])
             return rows.weights[part, None] * found
 
-        return exact.Vectors(len(moments), rows.unit_of_row, numbers)
+        return exact.vectors(len(moments), rows.unit_of_row, numbers)
 
 
 @answer.register
@@ -88,28 +87,18 @@ def _deviation(moments: Array) -> Array:
     return np.where(moments[:, 0] <= 0.0, 1.0, np.sqrt(np.clip(variance, 0.0, 1.0)))
 
 
-@dataclass(frozen=True, eq=False)
-class InGroups(exact.Contributions):
-    """Contributions of rows, each into the block of its group: lengths and limits are those of the contributions."""
+def _in_groups(inner: exact.Contributions, places: NDArray[np.int64], groups: int) -> exact.Contributions:
+    """Contributions of rows, each into the block of its group: measures and limits are those of the contributions."""
 
-    inner: exact.Contributions
-    places: NDArray[np.int64]
-    groups: int
+    def summed(*found: NDArray[np.int64]) -> exact.Sums:
+        return np.concatenate([inner.summed(*exact.only(found[:-1], found[-1] == group)) for group in range(groups)])
 
-    def limits(self, bound: exact.Fraction, unit: exact.Fraction) -> exact.Limits:
-        return self.inner.limits(bound, unit)
-
-    def added(self, part: slice, counted: exact.Flags | None) -> tuple[exact.Sums, Sequence[Array]]:
-        here = [self.places[part] == group for group in range(self.groups)]
-        kept = [one if counted is None else one & counted for one in here]
-        found = [self.inner.added(part, one) for one in kept]
-        return np.concatenate([sums for sums, _ in found]), found[0][1]
-
-    def square(self, row: int, which: int) -> int:
-        return self.inner.square(row, which)
-
-    def entries(self, size: int, which: int) -> int | None:
-        return self.inner.entries(size // self.groups, which)
+    return replace(
+        inner,
+        read=lambda part: (*inner.read(part), places[part]),
+        measures=lambda *found: inner.measures(*found[:-1]),
+        summed=summed,
+    )
 
 
 @dataclass(frozen=True)
@@ -137,7 +126,7 @@ class Grouped(Question):
 
     def contributions(self, rows: Rows) -> exact.Contributions:
         inner, places = self.of.contributions(rows), rows.cells(self.columns[-1], self.groups[:-2])
-        return InGroups(inner.rows, inner.units, inner, places, len(self.groups))
+        return _in_groups(inner, places, len(self.groups))
 
     def blocks(self, asked: Asked) -> dict[str, Array]:
         """The sums of each group by its name."""

@@ -274,7 +274,7 @@ class Mean(Question):
         present = ~np.isnan(values)
         whole = exact.digits(np.where(present, values, 0.0)).astype(np.int64)
         both = np.column_stack([rows.weights * whole, rows.weights * present * ONE])
-        return exact.Cones(len(both), rows.unit_of_row, both.__getitem__, values_first=True)
+        return exact.cones(len(both), rows.unit_of_row, both.__getitem__, values_first=True)
 
 
 @dataclass(frozen=True)
@@ -315,8 +315,8 @@ class Correlation(Question):
         values[np.isnan(values).any(axis=1)] = 0.0
         whole = exact.digits(values)
         if not self.several_records:
-            return exact.Grams(len(whole), None, whole.__getitem__)
-        return exact.SharedGrams(len(whole), rows.unit_of_row, whole.__getitem__, weights=rows.weights)
+            return exact.grams(len(whole), None, whole.__getitem__)
+        return exact.shared_grams(len(whole), rows.unit_of_row, whole.__getitem__, rows.weights)
 
 
 # Powers of 2 on both sides of 0: no look at the data decides about them.
@@ -357,15 +357,15 @@ class Bounds(Question):
         return Counted(self.text, self.columns, (tuple(map(str, range(bins + 1))),), (edges,))
 
 
-def _tally(places: Whole, rows: Rows, size: int) -> exact.Tallies:
+def _tally(places: Whole, rows: Rows, size: int) -> exact.Contributions:
     """The weight of each record at its place."""
-    return exact.Tallies(len(places), rows.unit_of_row, places, lambda part: rows.weights[part] * ONE, size)
+    return exact.tallies(len(places), rows.unit_of_row, places, lambda part: rows.weights[part] * ONE, size)
 
 
-def _counted(rows: Rows, counted: NDArray[np.bool_]) -> exact.Cubes:
+def _counted(rows: Rows, counted: NDArray[np.bool_]) -> exact.Contributions:
     """The weights of some records."""
     whole = (rows.weights * counted * ONE)[:, None]
-    return exact.Cubes(len(whole), rows.unit_of_row, whole.__getitem__)
+    return exact.cubes(len(whole), rows.unit_of_row, whole.__getitem__)
 
 
 def cells_of(kind: ColumnKind, bins: int, *, log: bool = False) -> tuple[tuple[str, ...], tuple[float, ...] | None]:

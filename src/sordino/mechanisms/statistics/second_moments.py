@@ -54,7 +54,7 @@ class StatisticsStack(Declared):
     def size(self, features: int) -> int:
         return features * (features + 1) // 2 + features + 1
 
-    def products(self, X: Array, y: Array) -> exact.Pairs:
+    def products(self, X: Array, y: Array) -> exact.Contributions:
         """What records add before weighing, in units of 2^-40, each inside the unit ball and interval."""
         exact.check_size(X)
 
@@ -62,7 +62,7 @@ class StatisticsStack(Declared):
             target = exact.digits(np.clip(y[part], -1.0, 1.0))[:, None]
             return np.concatenate([inside_ball(X[part]), target], axis=1)
 
-        return exact.Pairs(len(X), None, pairs)
+        return exact.pairs(len(X), None, pairs)
 
     def weights(self, features: int) -> Array:
         """What each sum is multiplied by in the stack."""
