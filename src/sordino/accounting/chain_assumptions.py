@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -34,9 +33,8 @@ def chain_of(spec: Spec) -> NoisyGradient:
 
 def constant_step(spec: Spec) -> tuple[float, float]:
     """Step size and noise scale of a run in which neither follows a schedule."""
-    chain, one_number = chain_of(spec), "a constant step size and noise scale"
-    step, scale = chain.step_size.constant, chain.noise.scale.constant
-    return promised(step, one_number, "a schedule"), promised(scale, one_number, "a schedule")
+    chain = chain_of(spec)
+    return promised(chain.step_size.constant), promised(chain.noise.scale.constant)
 
 
 def used_certificates(spec: Spec) -> tuple[Certificate, ...]:
@@ -51,23 +49,19 @@ def _used(spec: Spec) -> tuple[Constant, ...]:
 
 def required_steps(spec: Spec) -> NoisySteps:
     """The steps of a run whose sensitivity is certified."""
-    return promised(uses.noisy_steps(spec.algorithm, spec), "a run with noisy steps and a certified sensitivity")
+    return promised(uses.noisy_steps(spec.algorithm, spec))
 
 
-def required_ratio(steps: NoisySteps) -> float:
-    """The ratio of a run whose steps are all alike."""
-    return promised(steps.constant_ratio, "a constant step size and noise scale", "a schedule")
+def required_contraction(spec: Spec) -> shifts.Contraction:
+    """The contraction of a run that is known to have one."""
+    return promised(shifts.contraction_of(spec))
 
 
-def shift_steps(spec: Spec) -> shifts.IdenticalSteps | shifts.ListedSteps:
-    """The steps of a run with a certified contraction."""
-    return shifted_by(spec, shifts.required_contraction(spec))
-
-
-def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.IdenticalSteps | shifts.ListedSteps:
-    """The steps of a run, each of which moves by the certified sensitivity and stretches by the contraction given."""
+def shift_steps(spec: Spec, contraction: shifts.Contraction | None = None) -> shifts.Steps:
+    """The steps of a run, each of which moves by the certified sensitivity and stretches by its contraction."""
     chain, (sensitivity,) = chain_of(spec), used_certificates(spec)
-    return shifts.chain_steps(chain, contraction, up(sensitivity.value / chain.divisor(spec.n)))
+    stretched = contraction or required_contraction(spec)
+    return shifts.chain_steps(chain, stretched, up(sensitivity.value / chain.divisor(spec.n)))
 
 
 def stepwise(spec: Spec, pair: Callable[[float], Pair], most: int = uses.MOST_RATIOS) -> Guarantee:
@@ -96,7 +90,7 @@ def one_use_in(spec: Spec, period: int, ways: float = 1.0) -> Guarantee:
 def moduli(spec: Spec) -> float | Array:
     """The modulus of every step: one number for a constant step size."""
     chain = chain_of(spec)
-    return shifts.required_contraction(spec).over(chain.step_size, chain.steps)
+    return required_contraction(spec).over(chain.step_size, chain.steps)
 
 
 def largest_modulus(spec: Spec) -> float:
@@ -113,7 +107,7 @@ def averaged_over_positions(mus: Array, spec: Spec) -> Guarantee:
 
 def diameter_of(spec: Spec) -> float:
     """The diameter of the ball a run is projected on."""
-    return promised(chain_of(spec).projection, "a run that is projected on a ball", "one without projection").diameter
+    return promised(chain_of(spec).projection).diameter
 
 
 def stated_value(spec: Spec, constant: Constant) -> Fraction:
@@ -139,11 +133,6 @@ def beyond_floating_point(modulus: shifts.Contraction | str, spec: Spec) -> str 
     return None
 
 
-def _uses(constant: Constant, when: str) -> Assumption:
-    needed = uses.certified(constant, when=lambda spec: constant in _used(spec))
-    return replace(needed, statement=f"{when}, {needed.statement}")
-
-
 def _compares_others(spec: Spec) -> bool:
     """Whether a record that is not drawn is compared with other records, and no bound on every gradient covers that."""
     chain = spec.algorithm
@@ -159,10 +148,9 @@ def _too_long(spec: Spec) -> str | None:
     run = spec.algorithm
     if isinstance(run, NoisyGradient):
         steps, constant = run.steps, varying_schedule(run) is None
-    elif isinstance(run, NoisedSums):
-        steps, constant = run.rounds, run.noise_multiplier.constant is not None
     else:
-        return None
+        run = uses.run_of(spec, NoisedSums)
+        steps, constant = run.rounds, run.noise_multiplier.constant is not None
     if steps <= uses.LONGEST_SCHEDULE or constant:
         return None
     return f"evaluates varying schedules of at most {uses.LONGEST_SCHEDULE} steps, and this run has {steps}"
@@ -190,14 +178,13 @@ def _ragged(spec: Spec) -> str | None:
 
 
 def step_at_most(limit: str, reached: Callable[[Fraction, Fraction], Fraction], *, strict: bool) -> Assumption:
-    """eta below (`strict`) or at most a limit computed from m and M; both sides are printed."""
+    """A constant eta below (`strict`) or at most a limit computed from m and M; both sides are printed."""
 
     def failure(spec: Spec) -> str | None:
-        step = chain_of(spec).step_size.constant
-        m, smooth = stated_value(spec, constants.STRONG_CONVEXITY), stated_value(spec, constants.SMOOTHNESS)
-        if step is None or smooth == 0:
+        smooth = stated_value(spec, constants.SMOOTHNESS)
+        if smooth == 0:
             return None
-        eta, bound = Fraction(step), reached(m, smooth)
+        eta, bound = Fraction(constant_step(spec)[0]), reached(stated_value(spec, constants.STRONG_CONVEXITY), smooth)
         if eta < bound or (eta == bound and not strict):
             return None
         return f"needs eta {'<' if strict else '<='} {limit} = {float(bound):.6g}, and eta = {float(eta):.6g}"
@@ -216,8 +203,13 @@ def audible_noise(longest_step: Callable[[Spec], float | None]) -> Assumption:
 
 
 # Any noisy steps.
-SENSITIVITY = _uses(constants.GRADIENT_SENSITIVITY, "under replace-one and without Poisson sampling")
-BOUND = _uses(constants.GRADIENT_BOUND, "under add-remove or with Poisson sampling")
+SENSITIVITY, BOUND = (
+    uses.certified(constant, words=f"{when}, ", used=lambda spec, constant=constant: constant in _used(spec))
+    for constant, when in (
+        (constants.GRADIENT_SENSITIVITY, "under replace-one and without Poisson sampling"),
+        (constants.GRADIENT_BOUND, "under add-remove or with Poisson sampling"),
+    )
+)
 ANY_TWO_RECORDS = uses.caller_checked(
     "any two records",
     "with batches drawn without replacement, the declared gradient_sensitivity bounds the difference between the "
@@ -231,7 +223,7 @@ SCHEDULE_LENGTH = Assumption(
 AUDIBLE_STEPS = uses.at_most(
     "noise",
     "no step moves more than {limit:g} times its noise",
-    lambda spec: None if (steps := uses.noisy_steps(spec.algorithm, spec)) is None else steps.largest_ratio,
+    lambda spec: steps.largest_ratio if (steps := uses.noisy_steps(spec.algorithm, spec)) else math.inf,
     "evaluates steps that move at most {limit:g} times their noise, and a step moves {value:.3g} times it",
 )
 NUMERICAL = (SCHEDULE_LENGTH, AUDIBLE_STEPS)

@@ -51,7 +51,6 @@ _THEOREMS: dict[str, Theorem] = {}
 
 def theorem(
     id: str,  # noqa: A002
-    statement: str,
     citation: Citation,
     *,
     status: Status,
@@ -64,10 +63,11 @@ def theorem(
 ) -> Callable[[Proof], Theorem]:
     """Register a proof, a function from a spec to the guarantee of one run, as a theorem.
 
+    The first paragraph of its docstring is the statement: what is proved, in one or two sentences.
+
     Args:
         id: a new name, family first.
-        statement: what is proved, in one or two sentences.
-        citation: where.
+        citation: where it is proved.
         status: how it relates to that place.
         scope: the runs it is about.
         assumptions: conditions on their numbers, each with its check.
@@ -81,13 +81,14 @@ def theorem(
     >>> import sordino
     >>> from sordino.accounting.evaluate import unregister
     >>> from sordino.accounting.scope import Scope
-    >>> from sordino.core.spec import Scheme
-    >>> scope = Scope({"noisy-gradient"}, {"last-iterate"}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}})
+    >>> scope = Scope({"noisy-gradient"}, {"last-iterate"}, {sordino.Relation.REPLACE_ONE: {"full"}})
     >>> where = sordino.accounting.Citation("mironov2017renyi", "Section II")
-    >>> says = "Whatever runs, delta is at most 1."
-    >>> @sordino.accounting.theorem("example.nothing", says, where, status="ours", scope=scope)
+    >>> @sordino.accounting.theorem("example.nothing", where, status="ours", scope=scope)
     ... def nothing(spec):
+    ...     "Whatever runs, delta is at most 1."
     ...     return sordino.accounting.TotalVariation(1.0)
+    >>> nothing.statement
+    'Whatever runs, delta is at most 1.'
     >>> unregister(nothing.id)
     """
 
@@ -97,6 +98,7 @@ def theorem(
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
+        statement = " ".join((proof.__doc__ or "").partition("\n\n")[0].split())
         what = (id, statement, citation, status, scope, assumptions, certificates or named, proof)
         _THEOREMS[id] = Theorem(*what, rests_on, counts_rounding, grouped)
         return _THEOREMS[id]
@@ -108,10 +110,12 @@ as_stated, corrected, ours = (partial(theorem, status=status) for status in Stat
 
 
 @cache
-def _load() -> None:
+def _load() -> dict[str, Theorem]:
+    """The registry, after every file of the folder has put its theorems there."""
     package = importlib.import_module("sordino.accounting.theorems")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
+    return _THEOREMS
 
 
 def theorems() -> tuple[Theorem, ...]:
@@ -123,13 +127,12 @@ def theorems() -> tuple[Theorem, ...]:
     >>> "composition.gaussian" in {theorem.id for theorem in sordino.theorems()}
     True
     """
-    _load()
-    return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
+    return tuple(one for _, one in sorted(_load().items()))
 
 
 def theorem_named(name: str) -> Theorem:
     """The theorem of this id."""
-    if (asked := _known(name)) is None:
+    if (asked := _load().get(name)) is None:
         near = get_close_matches(name, _THEOREMS, n=1)
         hint = f"; did you mean {near[0]}" if near else ""
         raise InputError(f"Expected the id of a registered theorem, got {name[:80]!r}{hint}.")
@@ -138,16 +141,11 @@ def theorem_named(name: str) -> Theorem:
 
 def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
     """What a theorem and its premises leave for people to check about a run, once each; none for unknown names."""
-    if (asked := _known(name)) is None:
+    if (asked := _load().get(name)) is None:
         return ()
     own = [one.statement for one in asked.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
     below = [statement for used, part in asked.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))
-
-
-def _known(name: str) -> Theorem | None:
-    _load()
-    return _THEOREMS.get(name)
 
 
 def unregister(name: str) -> None:
@@ -189,7 +187,7 @@ def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
     move a step k times as far, so that their mu is k times as large without any step between. Theorems with a proof for
     the group as a whole (`Theorem.grouped`) use that.
     """
-    asked = _known(bound.theorem)
+    asked = _load().get(bound.theorem)
     if size == 1 or bound.relation is Relation.REPLACE_ONE or asked is None or evaluate(asked, spec) != bound:
         return convert.group_of(bound.guarantee, size)
     if asked.grouped is not None and not isinstance(found := _as_run(asked, spec, asked.grouped(spec, size)), str):

@@ -125,8 +125,8 @@ def section_values(spec: Spec, constants: Iterable[Constant]) -> dict[Constant, 
 
 def public_certificate(spec: Spec, constant: Constant) -> Certificate | None:
     """The certificate of a constant, if there is one that reads no private data."""
-    certificate = certificate_for(spec, constant)
-    return None if certificate is None or certificate.reads_private_data else certificate
+    certificates = public_certificates(spec, constant)
+    return None if isinstance(certificates, str) else certificates[0]
 
 
 def public_certificates(spec: Spec, *constants: Constant) -> tuple[Certificate, ...] | str:
@@ -147,17 +147,16 @@ def unusable(certificates: Iterable[Certificate]) -> str | None:
     return None
 
 
-def promised(value: Promised | str | None, expected: str, got: str = "one without") -> Promised:
-    """What a theorem's assumptions promise; a proof that is called past them may find nothing, or why there is none."""
+def promised(value: Promised | str | None) -> Promised:
+    """What a theorem's conditions promise; a proof that is called past them may find nothing, or why there is none."""
     if value is None or isinstance(value, str):
-        raise InputError(f"Expected {expected}, got {got}; use evaluate.")
+        raise InputError("Expected a run that meets the conditions of this theorem, got another; use evaluate.")
     return value
 
 
 def run_of(spec: Spec, kind: type[Run]) -> Run:
     """The algorithm of a spec whose kind is in scope."""
-    run = spec.algorithm if isinstance(spec.algorithm, kind) else None
-    return promised(run, f"a run of kind {kind.__name__}", "another")
+    return promised(spec.algorithm if isinstance(spec.algorithm, kind) else None)
 
 
 class CheckedBy(StrEnum):
@@ -173,7 +172,7 @@ Certificates = Callable[[Spec], tuple[Certificate, ...]]
 
 @dataclass(frozen=True)
 class Assumption:
-    """One condition of a theorem."""
+    """One condition of a theorem; it is asked of runs that are in its scope and meet the conditions before it."""
 
     name: str  # unique within a theorem
     statement: str
@@ -214,35 +213,24 @@ def up_to(called: str, value: Callable[[Spec], float | None], limit: float = LAR
     return at_most("reach", f"{called} is at most {{limit:g}}", value, reason, limit)
 
 
-def certified(constant: Constant, when: Callable[[Spec], bool] = lambda _: True) -> Assumption:
-    """The run certifies a constant, finitely and without reading private data."""
-
-    def failure(spec: Spec) -> str | None:
-        certificates = public_certificates(spec, constant) if when(spec) else ()
-        return certificates if isinstance(certificates, str) else None
-
-    return Assumption(
-        f"certified {constant.name}",
-        f"{constant.name}, {constant.meaning}, is certified from public knowledge",
-        failure,
-        certificates=lambda spec: section_certificates(spec, (constant,)) if when(spec) else (),
-    )
+def found_or_why(name: str, statement: str, found: Callable[[Spec], object]) -> Assumption:
+    """A theorem finds what it needs; `found` answers with text where it does not."""
+    return Assumption(name, statement, lambda spec: why if isinstance(why := found(spec), str) else None)
 
 
-def certified_section(key: str, constants: tuple[Constant, ...]) -> Assumption:
-    """Every constant of the section problem.`key` is certified without reading private data."""
-
-    def failure(spec: Spec) -> str | None:
-        stated = section_certificates(spec, constants)
-        if len(stated) < len(constants):
-            return f"needs the constants of problem.{key}, and problem.{key} is not given"
-        return unusable(stated)
-
-    return Assumption(
-        f"certified {key}",
-        f"the constants of problem.{key} are certified publicly",
-        failure,
-        certificates=lambda spec: section_certificates(spec, constants),
+def certified(
+    *constants: Constant, section: str = "", words: str = "", used: Callable[[Spec], bool] = lambda _: True
+) -> Assumption:
+    """A run that uses it certifies a constant, or those of a section of the problem, and reads no private data."""
+    one = constants[0]
+    stated = f"{words}{one.name}, {one.meaning}, is certified from public knowledge"
+    return replace(
+        found_or_why(
+            f"certified {section or one.name}",
+            f"the constants of problem.{section} are certified publicly" if section else stated,
+            lambda spec: public_certificates(spec, *constants) if used(spec) else None,
+        ),
+        certificates=lambda spec: section_certificates(spec, constants) if used(spec) else (),
     )
 
 

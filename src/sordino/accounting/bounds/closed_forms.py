@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.accounting.bounds import solver
-from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of
+from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, Steps, contraction_of
 from sordino.accounting.bounds.solver import optimal_shift
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
@@ -42,14 +42,14 @@ def full_shift(contraction: float, ratio: float, steps: int) -> float:
     return _rounded(ratio * math.sqrt(math.tanh(steps * x / 2) / math.tanh(x / 2)))
 
 
-def every_step_shift(steps: IdenticalSteps | ListedSteps) -> float:
+def every_step_shift(steps: Steps) -> float:
     """Every step moves: the closed form for identical steps, the solver for others."""
     if isinstance(steps, IdenticalSteps):
         return full_shift(steps.contraction, steps.ratio, steps.count)
     return solver.optimal_shift(steps.contractions, steps.moves, steps.noises)
 
 
-def bounded_every_step_shift(steps: IdenticalSteps | ListedSteps, diameter: float) -> float:
+def bounded_every_step_shift(steps: Steps, diameter: float) -> float:
     """Every step moves, and any step may be taken as a start at the diameter."""
     if isinstance(steps, IdenticalSteps):
         return bounded_full_shift(steps.contraction, steps.ratio, steps.count, steps.relative(diameter))
@@ -235,7 +235,7 @@ def _segment_volumes(log_scales: Array) -> Array:
 _MOST_WORK = 20_000_000
 
 
-def kept_shifts(steps: IdenticalSteps | ListedSteps, kept: range, period: int) -> Array:
+def kept_shifts(steps: Steps, kept: range, period: int) -> Array:
     """The mu of all kept iterates, the first step makes 1, for each position of the record in a pass; rounded up."""
     period = min(period, kept[-1])
     if isinstance(steps, ListedSteps):

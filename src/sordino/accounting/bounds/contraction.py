@@ -38,7 +38,7 @@ from sordino.core.binomial import at_least
 from sordino.core.bound import Certificate
 from sordino.core.gaussian import UNIT_ROUNDOFF, down, least_whole, up, widen_up
 from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Scheme, Spec
-from sordino.core.validate import InputError, refuse
+from sordino.core.validate import refuse
 
 # The formula loses at most a factor 2 of the relative accuracy of a and t, correctly rounded for one step; for each of
 # many steps they are a product and a difference of rounded terms.
@@ -92,14 +92,6 @@ def contraction_of(spec: Spec) -> Contraction | str:
 def resting_on(modulus: Contraction | str | None) -> tuple[Certificate, ...]:
     """The certificates of a modulus, where it is one."""
     return modulus.certificates if isinstance(modulus, Contraction) else ()
-
-
-def required_contraction(spec: Spec) -> Contraction:
-    """The contraction of a run that is known to have one."""
-    contraction = contraction_of(spec)
-    if isinstance(contraction, str):
-        raise InputError(f"The contraction of this run is not certified: it {contraction}. Use evaluate.")
-    return contraction
 
 
 def regulariser_contraction(spec: Spec) -> Contraction | str | None:
@@ -271,7 +263,10 @@ class ListedSteps:
     noises: Array
 
 
-def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> IdenticalSteps | ListedSteps:
+Steps = IdenticalSteps | ListedSteps
+
+
+def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> Steps:
     """The steps of a chain, each of which moves by at most its step size times `move`."""
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     gaussian = isinstance(chain.noise, GaussianNoise)

@@ -9,7 +9,6 @@ import numpy as np
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import segments
-from sordino.accounting.bounds.contraction import contraction_of, required_contraction
 from sordino.accounting.bounds.segments import LongRun
 from sordino.accounting.bounds.window import RoundedLaw
 from sordino.accounting.chain_assumptions import chain_of
@@ -30,14 +29,12 @@ _SMALLEST = 1e-300  # what underflows is rounded up to this
 
 def average_of(spec: Spec) -> Average:
     """The average of a run whose view it is."""
-    return promised(spec.average, "a run whose view is an average", "another")
+    return promised(spec.average)
 
 
 def sensitivity_of_average(spec: Spec) -> float:
     """(G / N) times the largest sum of a_k s_k over the steps that can use a record; for a run with a contraction."""
-    chain, sensitivity = chain_of(spec), assume.certificate_for(spec, constants.GRADIENT_SENSITIVITY)
-    if sensitivity is None:
-        return math.inf
+    chain, sensitivity = chain_of(spec), promised(assume.certificate_for(spec, constants.GRADIENT_SENSITIVITY))
     per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
     period, weights = chain.batches_per_epoch(spec.n), _weights(spec)
     if isinstance(weights, LongRun):
@@ -132,46 +129,40 @@ def _per_kept(spec: Spec, total: float) -> float:
     return max(average_of(spec).lipschitz.value * total / kept * _ROUND_UP, _SMALLEST)
 
 
-def audible(move: Callable[[Spec], float]) -> Assumption:
+def _audible(move: Callable[[Spec], float]) -> Assumption:
     """The average moves by no more than its noise can possibly hide."""
-
-    def moved(spec: Spec) -> float | None:
-        if spec.average is None or isinstance(contraction_of(spec), str) or math.isinf(chains.largest_modulus(spec)):
-            return None
-        return _in_one_norm(spec.average, move(spec)) / spec.average.noise.scale
-
     return assume.at_most(
         "noise of the average",
         "the average moves at most {limit:g} times its noise",
-        moved,
+        lambda spec: _in_one_norm(average_of(spec), move(spec)) / average_of(spec).noise.scale,
         "evaluates averages that move at most {limit:g} times their noise, and this one moves {value:.3g}",
     )
 
 
-LIPSCHITZ = Assumption(
+_LIPSCHITZ = Assumption(
     "public average.lipschitz",
     "average.lipschitz, the Lipschitz constant of f, is certified from public knowledge",
-    lambda spec: None if spec.average is None else assume.unusable((spec.average.lipschitz,)),
+    lambda spec: assume.unusable((average_of(spec).lipschitz,)),
     certificates=lambda spec: (average_of(spec).lipschitz,),
 )
 _SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
-COUPLED_AVERAGE = (LIPSCHITZ, chains.SENSITIVITY, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
+_COUPLED_AVERAGE = (_LIPSCHITZ, chains.SENSITIVITY, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
 
 
 @ours(
     "average.coupling",
-    "If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within z_k = c "
-    "z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most (G / N) sum "
-    "of z_k <= G s / (1 - c), with no failure probability. Released with Gaussian noise it is Gaussian DP, with "
-    "Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t. A stated rounding r makes every "
-    "move 2 r tau_k longer.",
     Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
     scope=replace(_SCOPE, noises={"gaussian", "stable"}),
-    assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
+    assumptions=(*_COUPLED_AVERAGE, _audible(sensitivity_of_average)),
     counts_rounding=True,
 )
 def coupling(spec: Spec) -> Guarantee:
-    """A worst-case move, so the noise of the release alone decides."""
+    """If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within z_k = c
+    z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most (G / N) sum of
+    z_k <= G s / (1 - c), with no failure probability. Released with Gaussian noise it is Gaussian DP, with Laplace
+    noise of scale t pure DP with epsilon = sqrt(dim) times the move over t. A stated rounding r makes every move 2 r
+    tau_k longer."""
+    # A worst-case move, so the noise of the release alone decides.
     return released(average_of(spec), sensitivity_of_average(spec))
 
 
@@ -197,23 +188,24 @@ def _random_move(spec: Spec, values: int) -> RoundedLaw:
 
 def _farthest(spec: Spec) -> float:
     """The average's move if every step used the record."""
-    return max(_random_move(spec, _LAPLACE_VALUES).values) if chains.used_certificates(spec) else 0.0
+    return max(_random_move(spec, _LAPLACE_VALUES).values)
 
 
 @ours(
     "average.random-batches",
-    "If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches differ "
-    "by at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k independent "
-    "Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average is at most the "
-    "mean, over the B_k, of that of its noise against this move. Only the noise of the release counts.",
     Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
     scope=Scope({"noisy-gradient"}, {View.AVERAGE}, assume.DRAWN, {"gaussian", "stable"}),
-    assumptions=(*COUPLED_AVERAGE, chains.BOUND, chains.ANY_TWO_RECORDS, audible(_farthest)),
+    assumptions=(*_COUPLED_AVERAGE, chains.BOUND, chains.ANY_TWO_RECORDS, _audible(_farthest)),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
     counts_rounding=True,
 )
 def random_average(spec: Spec) -> Guarantee:
-    """Given batches and noise of the chain the release is its own noise around two points so far apart.
+    """If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches differ by
+    at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k independent
+    Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average is at most the mean,
+    over the B_k, of that of its noise against this move. Only the noise of the release counts.
+
+    Given batches and noise of the chain the release is its own noise around two points so far apart.
 
     With the record's coins B_k shared (under replace-one the new record takes the place of the old one, under
     add-remove one chain ignores the coin) z_k <= c z_{k-1} + s_k B_k, so the averages differ by at most (G / N) times
@@ -224,7 +216,7 @@ def random_average(spec: Spec) -> Guarantee:
     gaussian = average.noise.kind is AverageNoiseKind.GAUSSIAN
     law = _random_move(spec, _GAUSSIAN_VALUES if gaussian else _LAPLACE_VALUES)
     mixed = mix(law.weights, [released(average, value) if value else GaussianDP(0.0) for value in law.values])
-    return failing(mixed, required_contraction(spec).failure)
+    return failing(mixed, chains.required_contraction(spec).failure)
 
 
 def _failure(spec: Spec) -> float:
@@ -234,31 +226,28 @@ def _failure(spec: Spec) -> float:
 
 def _move(spec: Spec) -> float:
     """2 C + gamma_f: twice the deviation that both averages may have, and the distance of their means."""
-    if average_of(spec).dim > 1:
-        return 0.0
     deviation = chance_of_average(spec) * math.sqrt(2 * math.log(2 / _failure(spec))) * (1 + 1e-14)
     return up(2 * deviation + sensitivity_of_average(spec))
 
 
 @assumption("real function", "f has one value")
 def _real_function(spec: Spec) -> str | None:
-    if spec.average is None or spec.average.dim == 1:
-        return None
-    return f"is about averages of real functions, and f has {spec.average.dim} values"
+    dim = average_of(spec).dim
+    return None if dim == 1 else f"is about averages of real functions, and f has {dim} values"
 
 
 @as_stated(
     "mcmc.average",
-    "If the average of a real f along each neighbour's chain is within C of its mean with probability 1 - t, and the "
-    "means differ by at most gamma, noise that makes moves of 2 C + gamma (epsilon, delta)-DP makes the average "
-    "(epsilon, delta + 2 t - t^2)-DP. For chains that contract, Gaussian concentration gives C = L sqrt(2 log(2 / t)) "
-    "and a coupling gives gamma; t is a quarter of the spec's delta.",
     Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
     scope=_SCOPE,
-    assumptions=(*COUPLED_AVERAGE, _real_function, audible(_move)),
+    assumptions=(*_COUPLED_AVERAGE, _real_function, _audible(_move)),
     counts_rounding=True,
 )
 def average(spec: Spec) -> Guarantee:
-    """Given the batches both averages are Lipschitz functions of independent Gaussians."""
+    """If the average of a real f along each neighbour's chain is within C of its mean with probability 1 - t, and the
+    means differ by at most gamma, noise that makes moves of 2 C + gamma (epsilon, delta)-DP makes the average (epsilon,
+    delta + 2 t - t^2)-DP. For chains that contract, Gaussian concentration gives C = L sqrt(2 log(2 / t)) and a
+    coupling gives gamma; t is a quarter of the spec's delta."""
+    # Given the batches both averages are Lipschitz functions of independent Gaussians.
     failure = _failure(spec)
     return failing(released(average_of(spec), _move(spec)), up(2 * failure - failure * failure))

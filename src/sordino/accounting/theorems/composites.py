@@ -125,8 +125,6 @@ def _chosen(spec: Spec) -> Choice:
 
 @as_stated(
     "composition.adaptive",
-    "If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the "
-    "pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole.",
     Citation("zhu2022optimal", "Theorem 10"),
     scope=Scope({"composite"}, frozenset(View), EITHER),
     assumptions=(
@@ -144,7 +142,9 @@ def _chosen(spec: Spec) -> Choice:
     ),
 )
 def adaptive(spec: Spec) -> claims.Guarantee:
-    """The composition with the smallest epsilon among those tried; every one of them holds."""
+    """If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the
+    pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole."""
+    # The composition with the smallest epsilon among those tried; every one of them holds.
     return convert.NOTHING if isinstance(plan := _plan(spec), str) else plan[1]
 
 
@@ -209,9 +209,6 @@ _SECRET = caller_checked(
 
 @ours(
     "selection.repeated",
-    "The best of K trials, each with Rényi divergence e(order): for K negative binomial of shape h and stop g, e'(a) "
-    "= e(a) + (1 + h)(1 - 1/b) e(b) + (1 + h) ln(1/g) / b + ln(E K) / (a - 1), any b; for K Poisson of mean m, e'(a) "
-    "= ln(e^-m + m e^((a - 1)(e(a) + m d))) / (a - 1), where a trial is (ln(1 + 1/(a - 1)), d)-DP.",
     Citation("papernot2022hyperparameter", "Theorems 2 and 6, with the chance of no trial at all counted"),
     scope=_SELECTS,
     assumptions=(_has_curve, _SECRET),
@@ -219,8 +216,11 @@ _SECRET = caller_checked(
     rests_on=_rests_on,
 )
 def repeated(spec: Spec) -> claims.Guarantee:
-    """The smallest value at every order."""
-    run, base = run_of(spec, RepeatAndSelect), promised(_base_curve(spec.base()), "a trial with a Rényi curve")
+    """The best of K trials, each with Rényi divergence e(order): for K negative binomial of shape h and stop g, e'(a) =
+    e(a) + (1 + h)(1 - 1/b) e(b) + (1 + h) ln(1/g) / b + ln(E K) / (a - 1), any b; for K Poisson of mean m, e'(a) =
+    ln(e^-m + m e^((a - 1)(e(a) + m d))) / (a - 1), where a trial is (ln(1 + 1/(a - 1)), d)-DP."""
+    # The smallest value at every order.
+    run, base = run_of(spec, RepeatAndSelect), promised(_base_curve(spec.base()))
     bounds = _base_bounds(spec.base())
     orders, values = np.asarray(base.orders), np.asarray(base.values)
     if isinstance(run.trials, PoissonTrials):
@@ -252,7 +252,6 @@ def _pure_trial(spec: Spec) -> str | None:
 
 @as_stated(
     "selection.repeated-pure",
-    "The best of K epsilon-DP trials, K negative binomial of shape h, is (2 + h) epsilon-DP.",
     Citation("papernot2022hyperparameter", "Theorem 2 at infinite orders; Liu & Talwar 2019 for h = 1"),
     scope=_SELECTS,
     assumptions=(_pure_trial, _SECRET),
@@ -260,7 +259,8 @@ def _pure_trial(spec: Spec) -> str | None:
     rests_on=_rests_on,
 )
 def repeated_pure(spec: Spec) -> claims.Guarantee:
-    """A ratio of probabilities pays once for the best value and 1 + h times for being the best."""
-    run, epsilon = run_of(spec, RepeatAndSelect), promised(_pure_base(spec), "a pure trial")
+    """The best of K epsilon-DP trials, K negative binomial of shape h, is (2 + h) epsilon-DP."""
+    # A ratio of probabilities pays once for the best value and 1 + h times for being the best.
+    run, epsilon = run_of(spec, RepeatAndSelect), promised(_pure_base(spec))
     shape = run.trials.shape if isinstance(run.trials, NegativeBinomialTrials) else math.inf
     return claims.PureDP(up((2 + shape) * epsilon, 2))

@@ -24,15 +24,15 @@ _steps_on = partial(assume.Scope, assume.STEP_KINDS, assume.STEP_VIEWS)
 
 @as_stated(
     "composition.gaussian",
-    "With full or fixed (cyclic, shuffle-once) batches the iterates are mu-Gaussian DP with mu^2 = sum of kappa_k^2 "
-    "over the steps whose batch holds the record, kappa_k = eta_k Delta / (b tau_k); the worst position of the record "
-    "counts.",
     Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3"),
     scope=_steps_on({Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=chains.ANY_STEPS,
 )
 def gaussian(spec: Spec) -> Guarantee:
-    """Gaussian mechanisms compose to one; the position that is used most decides."""
+    """With full or fixed (cyclic, shuffle-once) batches the iterates are mu-Gaussian DP with mu^2 = sum of kappa_k^2
+    over the steps whose batch holds the record, kappa_k = eta_k Delta / (b tau_k); the worst position of the record
+    counts."""
+    # Gaussian mechanisms compose to one; the position that is used most decides.
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(steps.constant_ratio), steps.epochs)
@@ -42,14 +42,14 @@ def gaussian(spec: Spec) -> Guarantee:
 
 @corrected(
     "composition.parallel-epochs",
-    "With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP with "
-    "mu^2 = sum over epochs of the largest kappa_k^2 in the epoch (K kappa^2 for constant schedules).",
     Citation("dong2022gaussian", "Corollary 3.3, applied given the permutations"),
     scope=_steps_on({Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL),
 )
 def parallel_epochs(spec: Spec) -> Guarantee:
-    """Given the permutations each epoch is one Gaussian mechanism for the record, at its worst position."""
+    """With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP with
+    mu^2 = sum over epochs of the largest kappa_k^2 in the epoch (K kappa^2 for constant schedules)."""
+    # Given the permutations each epoch is one Gaussian mechanism for the record, at its worst position.
     return chains.one_use_in(spec, chains.required_steps(spec).batches_per_epoch)
 
 
@@ -59,9 +59,8 @@ _NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there
 
 @assume.assumption("new orders", "an order that is drawn once is used for one pass")
 def _new_orders(spec: Spec) -> str | None:
-    if (steps := assume.noisy_steps(spec.algorithm, spec)) is None or steps.scheme is not Scheme.SHUFFLE_ONCE:
-        return None
-    if steps.steps <= steps.batches_per_epoch:
+    steps = chains.required_steps(spec)
+    if steps.scheme is not Scheme.SHUFFLE_ONCE or steps.steps <= steps.batches_per_epoch:
         return None
     again = f"{steps.steps} steps pass over {steps.batches_per_epoch} batches again"
     return f"is about one pass where the order is drawn once, and {again}"
@@ -77,10 +76,8 @@ def _clones_of(spec: Spec) -> list[LossDistribution]:
 
 @assume.assumption("hidden records", "for some epsilon_0 others look like the record")
 def _hidden_records(spec: Spec) -> str | None:
-    steps, delta = assume.noisy_steps(spec.algorithm, spec), assume.chosen_delta(spec)
-    if steps is None or _new_orders.failure(spec):
-        return None
-    plain = repeat(GaussianDP(steps.largest_ratio), steps.epochs).epsilon(delta)
+    steps = chains.required_steps(spec)
+    plain = repeat(GaussianDP(steps.largest_ratio), steps.epochs).epsilon(assume.chosen_delta(spec))
     if plain <= _NEGLIGIBLE_EPSILON:
         return f"is of use where a use an epoch costs more than {_NEGLIGIBLE_EPSILON:g}, and it costs {plain:.3g}"
     if _clones_of(spec):
@@ -93,11 +90,6 @@ def _hidden_records(spec: Spec) -> str | None:
 
 @ours(
     "composition.clones",
-    "In a pass over n records in random order, b a step, with Gaussian noise and ratio kappa between any two records, "
-    "delta(epsilon) is at most E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t for every epsilon_0: C "
-    "~ Bin(l - 1, e^-epsilon_0), l = floor(n / b), others look like the record, S is the mean of C + 1 copies of "
-    "tanh(L / 2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l e^-epsilon_0 "
-    "delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass.",
     Citation("feldman2021hiding", "Theorem 3.2, with labels of Gaussian steps by their loss, and batches"),
     scope=_steps_on({Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}),
     assumptions=(
@@ -114,7 +106,12 @@ def _hidden_records(spec: Spec) -> str | None:
     ),
 )
 def clones(spec: Spec) -> Guarantee:
-    """See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used."""
+    """In a pass over n records in random order, b a step, with Gaussian noise and ratio kappa between any two records,
+    delta(epsilon) is at most E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t for every epsilon_0: C ~
+    Bin(l - 1, e^-epsilon_0), l = floor(n / b), others look like the record, S is the mean of C + 1 copies of tanh(L /
+    2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l e^-epsilon_0
+    delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass."""
+    # See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used.
     return min(_clones_of(spec), key=lambda one: one.epsilon(assume.chosen_delta(spec)))
 
 
@@ -125,29 +122,29 @@ def _poisson_unit(spec: Spec, size: int) -> Guarantee:
 
 @as_stated(
     "composition.subsampled-poisson",
-    "Each step of a Poisson-sampled run with rate q is dominated, under add-remove, by ((1-q) N(0,1) + q N(kappa,1), "
-    "N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair with N(kappa,1) and N(-kappa,1) "
-    "in the two mixtures. The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Theorem 11"),
     scope=_steps_on(dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     grouped=_poisson_unit,
 )
 def subsampled_poisson(spec: Spec) -> Guarantee:
-    """Steps with the same ratio are counted, not listed."""
+    """Each step of a Poisson-sampled run with rate q is dominated, under add-remove, by ((1-q) N(0,1) + q N(kappa,1),
+    N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair with N(kappa,1) and N(-kappa,1) in
+    the two mixtures. The steps compose as loss distributions."""
+    # Steps with the same ratio are counted, not listed.
     return chains.stepwise(spec, partial(poisson_step, spec.relation, chains.required_steps(spec).rate))
 
 
 @as_stated(
     "composition.subsampled-without-replacement",
-    "A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised subsampled "
-    "pair C_q of a kappa-Gaussian, q = b/n, kappa = eta Delta / (b tau). The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Proposition 30"),
     scope=_steps_on({Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
 )
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
-    """Steps with the same ratio are counted, not listed; a batch of all records is not sampled at all."""
+    """A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised subsampled
+    pair C_q of a kappa-Gaussian, q = b/n, kappa = eta Delta / (b tau). The steps compose as loss distributions."""
+    # Steps with the same ratio are counted, not listed; a batch of all records is not sampled at all.
     rate = chains.required_steps(spec).rate
     return chains.stepwise(spec, GaussianPair if rate >= 1.0 else partial(WithoutReplacementPair, rate))
 
@@ -158,8 +155,6 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
 
 @as_stated(
     "composition.renyi",
-    "Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: "
-    "the exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan.",
     Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, Section 3"),
     scope=_steps_on(
         {Relation.REPLACE_ONE: {*_UNSAMPLED, *_SAMPLED}, Relation.ADD_REMOVE: {Scheme.FULL, Scheme.POISSON}}
@@ -167,7 +162,9 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
     assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
 )
 def renyi(spec: Spec) -> Guarantee:
-    """Unsampled schemes reuse the Gaussian theorems' mu; sampled ones add one-step curves."""
+    """Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: the
+    exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan."""
+    # Unsampled schemes reuse the Gaussian theorems' mu; sampled ones add one-step curves.
     steps = chains.required_steps(spec)
     if steps.scheme in _UNSAMPLED:
         return to_renyi(_UNSAMPLED[steps.scheme].proof(spec))
@@ -198,43 +195,42 @@ _ASSUMPTIONS = (
 
 @corrected(
     "noised-sums.passes",
-    "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with mu^2 "
-    "= K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds.",
     Citation("vinaroz2022differentially", "Algorithm 3 and Proposition 1, accounted by parallel epochs"),
     scope=_rounds_on({Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=_ASSUMPTIONS,
 )
 def passes(spec: Spec) -> Guarantee:
-    """Given the permutations each epoch is one Gaussian mechanism for the record."""
+    """Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with mu^2 =
+    K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds."""
+    # Given the permutations each epoch is one Gaussian mechanism for the record.
     return parallel_epochs.proof(spec)
 
 
 @ours(
     "noised-sums.rounds",
-    "T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP with "
-    "mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, m C / R "
-    "where a replacement is proved to move the sum by at most R) and m under add-remove, whatever is done with the "
-    "sums.",
     Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
     scope=_rounds_on(dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
     assumptions=_ASSUMPTIONS,
 )
 def rounds(spec: Spec) -> Guarantee:
-    """Every round uses every record, so the rounds are Gaussian mechanisms in a row."""
+    """T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP with
+    mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, m C / R where a
+    replacement is proved to move the sum by at most R) and m under add-remove, whatever is done with the sums."""
+    # Every round uses every record, so the rounds are Gaussian mechanisms in a row.
     return gaussian.proof(spec)
 
 
 @corrected(
     "noised-sums.subsampled",
-    "Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled "
-    "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
-    "contribution bound), whatever is done with the sums.",
     Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
     scope=_rounds_on(assume.DRAWN),
     assumptions=_ASSUMPTIONS,
     grouped=_poisson_unit,
 )
 def subsampled(spec: Spec) -> Guarantee:
-    """The scheme decides which pair dominates a round."""
+    """Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled
+    Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the
+    contribution bound), whatever is done with the sums."""
+    # The scheme decides which pair dominates a round.
     drawn = assume.scheme_of(spec.algorithm) is Scheme.POISSON
     return (subsampled_poisson if drawn else subsampled_without_replacement).proof(spec)

@@ -61,12 +61,6 @@ def _gradient_growth(spec: Spec) -> str | None:
 
 @ours(
     "heavy-tail.coupling",
-    "If a step contracts by c and |grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|, the last iterate of a "
-    "chain with stable noise of index alpha and scale sigma is (0, delta)-DP with delta = 2 F_alpha(z / (2 sigma)) - "
-    "1 <= z Gamma(1 + 1/alpha) / (pi sigma), F_alpha the cdf of the one-dimensional law, z = (eta / n)(g0 + g1 R)(1 - "
-    "c^T)/(1 - c) for full batches and batches drawn at random, eta / b at the steps of the worst position for cyclic "
-    "ones; R bounds E |theta_k| through u_k^p <= (c u_{k-1} + eta B)^p + sigma^p E |xi|^p, best p < alpha, B = sup "
-    "|grad f(0,x)|.",
     Citation("simsekli2024differential", "Lemma 18, improved, and a synchronous coupling in place of Lemma 5"),
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, noises=NOISES),
     assumptions=(
@@ -81,7 +75,13 @@ def _gradient_growth(spec: Spec) -> str | None:
     ),
 )
 def coupling(spec: Spec) -> Guarantee:
-    """Given everything but the last noise the two laws are shifts of each other; concavity takes the mean inside."""
+    """If a step contracts by c and |grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|, the last iterate of a chain
+    with stable noise of index alpha and scale sigma is (0, delta)-DP with delta = 2 F_alpha(z / (2 sigma)) - 1 <= z
+    Gamma(1 + 1/alpha) / (pi sigma), F_alpha the cdf of the one-dimensional law, z = (eta / n)(g0 + g1 R)(1 - c^T)/(1 -
+    c) for full batches and batches drawn at random, eta / b at the steps of the worst position for cyclic ones; R
+    bounds E |theta_k| through u_k^p <= (c u_{k-1} + eta B)^p + sigma^p E |xi|^p, best p < alpha, B = sup |grad f(0,x)|.
+    """
+    # Given everything but the last noise the two laws are shifts of each other; concavity takes the mean inside.
     chain = chain_of(spec)
     scale = chain.noise.scale
     last_noise = scale.values(chain.steps)[-1] if scale.constant is None else scale.constant
@@ -130,20 +130,14 @@ _LOSS = tuple(constants.DISSIPATIVITY.values())
 _ERGODIC = (constants.ERGODICITY_C, constants.ERGODICITY_RHO)
 
 
-def _loss(spec: Spec) -> formulas.Dissipative | None:
-    """The constants of the loss, or None where they are not given or m = 0."""
-    stated = assume.section_values(spec, _LOSS)
-    if len(stated) < len(_LOSS) or stated[constants.DISSIPATIVITY["m"]] == 0.0:
-        return None
-    return formulas.Dissipative(**{name: stated[constant] for name, constant in constants.DISSIPATIVITY.items()})
+def _loss(spec: Spec) -> formulas.Dissipative:
+    """The constants of the loss."""
+    return formulas.Dissipative(*assume.section_values(spec, _LOSS).values())
 
 
-def _constants(spec: Spec) -> formulas.Lyapunov | None:
-    """Lemmas 7, 8 and 14, or None where schedules or constants are missing."""
-    chain, loss = chain_of(spec), _loss(spec)
-    step, scale = chain.step_size.constant, chain.noise.scale.constant
-    if loss is None or step is None or scale is None:
-        return None
+def _constants(spec: Spec) -> formulas.Lyapunov:
+    """Lemmas 7, 8 and 14."""
+    chain, loss, (step, scale) = chain_of(spec), _loss(spec), chains.constant_step(spec)
     start = start_moment(chain, spec.dim, 1.0) + loss.stable_point
     left_out = 1 - chain.divisor(spec.n) / spec.n
     return formulas.lyapunov(loss, chain.noise.alpha, scale * _stable_unit(chain), step, spec.dim, start, left_out)
@@ -151,33 +145,26 @@ def _constants(spec: Spec) -> formulas.Lyapunov | None:
 
 @assumption("dissipative", "m > 0")
 def _dissipative(spec: Spec) -> str | None:
-    stated = assume.section_values(spec, (constants.DISSIPATIVITY["m"],))
-    return "needs dissipativity.m > 0, and it is 0" if 0.0 in stated.values() else None
+    return None if _loss(spec).m > 0.0 else "needs dissipativity.m > 0, and it is 0"
 
 
 @assumption("step size", "the step size eta is below min(m / K1^2, 1 / m)")
 def _small_step(spec: Spec) -> str | None:
-    loss, step = _loss(spec), chain_of(spec).step_size.constant
-    if loss is None or step is None or step < loss.largest_step:
-        return None
-    return f"needs eta < min(m / K1^2, 1 / m) = {loss.largest_step:.6g}, and eta = {step:.6g}"
+    limit, (step, _) = _loss(spec).largest_step, chains.constant_step(spec)
+    return None if step < limit else f"needs eta < min(m / K1^2, 1 / m) = {limit:.6g}, and eta = {step:.6g}"
 
 
 @assumption("records", "n > 3 (M + 1)")
 def _enough_records(spec: Spec) -> str | None:
-    found = _constants(spec)
-    if found is None or spec.n > 3 * (found.distance + 1):
-        return None
-    return f"needs n > 3 (M + 1) = {3 * (found.distance + 1):.6g}, and n = {spec.n}"
+    least = 3 * (_constants(spec).distance + 1)
+    return None if spec.n > least else f"needs n > 3 (M + 1) = {least:.6g}, and n = {spec.n}"
 
 
 @assumption("batch size", "random batches have b >= (1 - m / (8 K2 D)) n")
 def _large_batches(spec: Spec) -> str | None:
-    chain, loss = chain_of(spec), _loss(spec)
-    if loss is None or chain.divisor(spec.n) == spec.n:
-        return None
-    room, size = 1 - loss.m / (8 * loss.K2 * loss.D) if loss.K2 * loss.D > 0 else 0.0, chain.divisor(spec.n)
-    if size >= room * spec.n * (1 + 1e-12):
+    loss, size = _loss(spec), chain_of(spec).divisor(spec.n)
+    room = 1 - loss.m / (8 * loss.K2 * loss.D) if loss.K2 * loss.D > 0 else 0.0
+    if size == spec.n or size >= room * spec.n * (1 + 1e-12):
         return None
     return f"needs b >= (1 - m / (8 K2 D)) n = {room * spec.n:.6g}, and b = {size}"
 
@@ -187,16 +174,11 @@ _SMALL_STEPS = (chains.CONSTANT, chains.UNPROJECTED, _dissipative, _small_step, 
 
 @corrected(
     "heavy-tail.markov",
-    "If the loss is dissipative and the chain V-uniformly ergodic with constants C and rho, V = 1 + |theta - "
-    "theta_*|, the last iterate of a chain with stable noise is (0, delta)-DP with delta = (3 kappa M / ((1 - rho) "
-    "n)) log(n / M) (2 C (H + 1))^{1 / log(n / M)}, kappa = max(E V(theta_0), H / (1 - beta)), M of Theorem 9, beta "
-    "and H of (15) and (16), or (45) and (46) for random batches. The published statement drops the last factor, "
-    "which is at least 1.",
     Citation("simsekli2024differential", "Theorems 9 and 10, with Lemma 5 in full"),
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.WITHOUT_REPLACEMENT}, noises=NOISES),
     assumptions=(
-        assume.certified_section("dissipativity", _LOSS),
-        assume.certified_section("ergodicity", _ERGODIC),
+        assume.certified(*_LOSS, section="dissipativity"),
+        assume.certified(*_ERGODIC, section="ergodicity"),
         *_SMALL_STEPS,
         caller_checked(
             "ergodicity",
@@ -207,6 +189,10 @@ _SMALL_STEPS = (chains.CONSTANT, chains.UNPROJECTED, _dissipative, _small_step, 
     ),
 )
 def markov(spec: Spec) -> Guarantee:
-    """Perturbation of a geometrically ergodic chain."""
-    found, (factor, rate) = _constants(spec), assume.section_values(spec, _ERGODIC).values()
-    return TotalVariation(1.0 if found is None else formulas.corrected_bound(found, factor, rate, spec.n))
+    """If the loss is dissipative and the chain V-uniformly ergodic with constants C and rho, V = 1 + |theta - theta_*|,
+    the last iterate of a chain with stable noise is (0, delta)-DP with delta = (3 kappa M / ((1 - rho) n)) log(n / M)
+    (2 C (H + 1))^{1 / log(n / M)}, kappa = max(E V(theta_0), H / (1 - beta)), M of Theorem 9, beta and H of (15) and
+    (16), or (45) and (46) for random batches. The published statement drops the last factor, which is at least 1."""
+    # Perturbation of a geometrically ergodic chain.
+    factor, rate = assume.section_values(spec, _ERGODIC).values()
+    return TotalVariation(formulas.corrected_bound(_constants(spec), factor, rate, spec.n))

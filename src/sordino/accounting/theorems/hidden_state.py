@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.evaluate import Theorem, as_stated
-from sordino.accounting.scope import FIXED_ORDERS, Assumption, last_iterate_scope
+from sordino.accounting.scope import FIXED_ORDERS, Assumption, last_iterate_scope, promised
 from sordino.core.arrays import Array
 from sordino.core.bound import SMOOTHNESS, STRONG_CONVEXITY, Citation
 from sordino.core.gaussian import up
@@ -190,7 +190,7 @@ def hidden_state(spec: Spec) -> HiddenState:
     """The numbers of a run that meets the assumptions."""
     (step, _), steps = chains.constant_step(spec), chains.required_steps(spec)
     m, smooth = chains.stated_value(spec, STRONG_CONVEXITY), chains.stated_value(spec, SMOOTHNESS)
-    ratio = chains.required_ratio(steps)
+    ratio = promised(steps.constant_ratio)
     decay = Fraction(step) * m
     balle = 1 - 2 * decay * smooth / (m + smooth) if m else Fraction(1)
     factors = up(float(1 - decay)), float(decay) * (1 - 1e-15), up(ratio * ratio / 2, 2), up(float(balle))
@@ -204,119 +204,117 @@ def linear(coefficient: ArrayLike) -> RenyiDP:
 
 
 def _hidden_state_theorem(
-    name: str, statement: str, citation: Citation, schemes: Set[Scheme], assumptions: tuple[Assumption, ...]
+    name: str, citation: Citation, schemes: Set[Scheme], assumptions: tuple[Assumption, ...]
 ) -> Callable[[Callable[[HiddenState], RenyiDP]], Theorem]:
     scope = last_iterate_scope(replace_one=schemes)
-    register = as_stated(name, statement, citation, scope=scope, assumptions=(*chains.SMOOTH_CHAIN, *assumptions))
+    register = as_stated(name, citation, scope=scope, assumptions=(*chains.SMOOTH_CHAIN, *assumptions))
     return lambda proof: register(wraps(proof)(lambda spec: proof(hidden_state(spec))))
 
 
 @_hidden_state_theorem(
     "hidden-state.balle",
-    "With fixed batches, one use of the record followed by j - 1 >= 1 steps without it costs at most "
-    "order u (1 - 2 eta m M / (m + M))^{j/2} / (j - 1), and one at the very end order u, u = kappa^2 / 2; the "
-    "passes compose.",
     Citation("balle2019privacy", "Theorem 5, as Theorem D.5 of Ye & Shokri 2022"),
     FIXED_ORDERS,
     (chains.STRONG, chains.STEP_UP_TO_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
 def uses_by_balle(run: HiddenState) -> RenyiDP:
-    """Each pass, counted from one use to the next, is one release; the last use is at the end."""
+    """With fixed batches, one use of the record followed by j - 1 >= 1 steps without it costs at most order u (1 - 2
+    eta m M / (m + M))^{j/2} / (j - 1), and one at the very end order u, u = kappa^2 / 2; the passes compose."""
+    # Each pass, counted from one use to the next, is one release; the last use is at the end.
     return linear(balle(run.balle_square, run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
     "hidden-state.convex",
-    "With l fixed batches a pass and a convex, M-smooth loss, a record of batch j_0 has Rényi divergence at most "
-    "order u ((K-1)/l + 1/(l-j_0)) after K passes, u = kappa^2 / 2. The worst record is in the batch of the last "
-    "step.",
     Citation("ye2022differentially", "Theorem D.4"),
     FIXED_ORDERS,
     (chains.STEP_BELOW_TWICE_INVERSE, chains.EQUAL_BATCHES),
 )
 def convex_uses(run: HiddenState) -> RenyiDP:
-    """Every earlier use is followed by a whole pass, the last one by nothing."""
+    """With l fixed batches a pass and a convex, M-smooth loss, a record of batch j_0 has Rényi divergence at most order
+    u ((K-1)/l + 1/(l-j_0)) after K passes, u = kappa^2 / 2. The worst record is in the batch of the last step."""
+    # Every earlier use is followed by a whole pass, the last one by nothing.
     return linear(convex(run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
     "hidden-state.fixed",
-    "With l >= 2 fixed batches a pass and an m-strongly convex, M-smooth loss, a record of batch j_0 has Rényi "
-    "divergence at most epsilon_0^h (1 - c^{2(K-1)(l-h)}) / (1 - c^{2(l-h)}) + epsilon_0^{l-j_0} after K passes, "
-    "h = floor(l/2), c = 1 - eta m, epsilon_0^j = order u c^{2(j-1)} / sum_{s<j} c^{2s}, u = kappa^2 / 2. The "
-    "worst record is in the batch of the last step.",
     Citation("ye2022differentially", "Theorem 3.3"),
     FIXED_ORDERS,
     (chains.STRONG, chains.STEP_BELOW_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
 def fixed(run: HiddenState) -> RenyiDP:
-    """The recursion is about uses of the record, so a last pass that stops early is covered too."""
+    """With l >= 2 fixed batches a pass and an m-strongly convex, M-smooth loss, a record of batch j_0 has Rényi
+    divergence at most epsilon_0^h (1 - c^{2(K-1)(l-h)}) / (1 - c^{2(l-h)}) + epsilon_0^{l-j_0} after K passes, h =
+    floor(l/2), c = 1 - eta m, epsilon_0^j = order u c^{2(j-1)} / sum_{s<j} c^{2s}, u = kappa^2 / 2. The worst record is
+    in the batch of the last step."""
+    # The recursion is about uses of the record, so a last pass that stops early is covered too.
     return linear(strongly_convex(run.contraction, run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
     "hidden-state.full",
-    "With full batches and an m-strongly convex, M-smooth loss, Rényi divergence is at most "
-    "2 order u sum_{k=1}^{T} (1 - eta m / 2)^k, u = kappa^2 / 2.",
     Citation("ye2022differentially", "Theorem D.6"),
     {Scheme.FULL},
     (chains.STRONG, chains.STEP_BELOW_INVERSE),
 )
 def full_batches(run: HiddenState) -> RenyiDP:
-    """A geometric sum."""
+    """With full batches and an m-strongly convex, M-smooth loss, Rényi divergence is at most 2 order u sum_{k=1}^{T} (1
+    - eta m / 2)^k, u = kappa^2 / 2."""
+    # A geometric sum.
     return linear(full(run.decay, run.u, run.steps))
 
 
 @_hidden_state_theorem(
     "hidden-state.full-chourasia",
-    "With full batches and an m-strongly convex, M-smooth loss, Rényi divergence is at most "
-    "order (4u / (eta m)) (1 - e^{-eta m T / 2}), u = kappa^2 / 2. Stated for a Gaussian start; it holds for any "
-    "data-free start because hidden-state.full is smaller.",
     Citation("chourasia2021differential", "Corollary 1, as Theorem D.7 of Ye & Shokri 2022"),
     {Scheme.FULL},
     (chains.STRONG, chains.STEP_BELOW_INVERSE),
 )
 def full_chourasia(run: HiddenState) -> RenyiDP:
-    """A closed form."""
+    """With full batches and an m-strongly convex, M-smooth loss, Rényi divergence is at most order (4u / (eta m)) (1 -
+    e^{-eta m T / 2}), u = kappa^2 / 2. Stated for a Gaussian start; it holds for any data-free start because
+    hidden-state.full is smaller."""
+    # A closed form.
     return linear(chourasia(run.decay, run.u, run.steps))
 
 
 @_hidden_state_theorem(
     "hidden-state.naive",
-    "Whatever batches of size b are used, Rényi divergence is at most order (4u / (eta m)) (1 - e^{-eta m T / 2}), "
-    "u = kappa^2 / 2: the full-batch bound with every step taken as a step on b records that holds the record.",
     Citation("ye2022differentially", "Theorem 2.1, the naive baseline, as described in Appendix C"),
     {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT},
     (chains.STRONG, chains.STEP_BELOW_INVERSE, chains.EQUAL_BATCHES),
 )
 def naive(run: HiddenState) -> RenyiDP:
-    """Given the batches, a step without the record only contracts; Rényi divergence is quasi-convex in the batches."""
+    """Whatever batches of size b are used, Rényi divergence is at most order (4u / (eta m)) (1 - e^{-eta m T / 2}), u =
+    kappa^2 / 2: the full-batch bound with every step taken as a step on b records that holds the record."""
+    # Given the batches, a step without the record only contracts; Rényi divergence is quasi-convex in the batches.
     return linear(chourasia(run.decay, run.u, run.steps))
 
 
 @_hidden_state_theorem(
     "hidden-state.shuffle-once",
-    "With batches shuffled once, Rényi divergence is at most the first term of hidden-state.fixed plus "
-    "log(average over j_0 of e^{(order-1) epsilon_0^{l-j_0}}) / (order - 1).",
     Citation("ye2022differentially", "Theorem 4.2"),
     {Scheme.SHUFFLE_ONCE},
     (chains.STRONG, chains.STEP_BELOW_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
 def shuffle_once(run: HiddenState) -> RenyiDP:
-    """exp((order - 1) divergence) is jointly convex, so the positions' exponentials average."""
+    """With batches shuffled once, Rényi divergence is at most the first term of hidden-state.fixed plus log(average
+    over j_0 of e^{(order-1) epsilon_0^{l-j_0}}) / (order - 1)."""
+    # exp((order - 1) divergence) is jointly convex, so the positions' exponentials average.
     values = shuffled(np.asarray(ORDERS), run.contraction, run.u, run.period, run.steps)
     return RenyiDP(ORDERS, tuple(map(up, values.tolist())))
 
 
 @_hidden_state_theorem(
     "hidden-state.subsampled",
-    "With batches of b of n records drawn afresh, Rényi divergence is at most log(S_T) / (order - 1), where "
-    "S_0 = 1 and S <- (b/n) e^{(order-1) order u} S + (1 - b/n) S^{c^2}, c = 1 - eta m, u = kappa^2 / 2.",
     Citation("ye2022differentially", "Theorem 4.3; step (157) read for bounds linear in the order"),
     {Scheme.WITHOUT_REPLACEMENT},
     (chains.STRONG, chains.STEP_BELOW_HARMONIC),
 )
 def fresh_batches(run: HiddenState) -> RenyiDP:
-    """One recursion for all orders; long runs in blocks that only round up."""
+    """With batches of b of n records drawn afresh, Rényi divergence is at most log(S_T) / (order - 1), where S_0 = 1
+    and S <- (b/n) e^{(order-1) order u} S + (1 - b/n) S^{c^2}, c = 1 - eta m, u = kappa^2 / 2."""
+    # One recursion for all orders; long runs in blocks that only round up.
     values = subsampled(np.asarray(ORDERS), run.contraction, run.u, run.rate, run.steps)
     return RenyiDP(ORDERS, tuple(map(up, values.tolist())))

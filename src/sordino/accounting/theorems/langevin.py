@@ -9,7 +9,7 @@ import numpy as np
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import contraction as shifts
-from sordino.accounting.bounds.contraction import Contraction, regulariser_contraction, resting_on
+from sordino.accounting.bounds.contraction import regulariser_contraction, resting_on
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import as_stated, theorem
 from sordino.core import bound as constants
@@ -45,16 +45,16 @@ def drift_of(spec: Spec) -> tuple[float, Certificate] | None:
 
 def drift_bound(spec: Spec) -> float:
     """v of a run that has one."""
-    return assume.promised(drift_of(spec), "a run with a certified drift bound")[0]
+    return assume.promised(drift_of(spec))[0]
 
 
-def drift_steps(spec: Spec) -> shifts.IdenticalSteps | shifts.ListedSteps:
+def drift_steps(spec: Spec) -> shifts.Steps:
     """The steps of a run whose data part is bounded: the regulariser's modulus, and moves of 2 eta v at every step."""
-    modulus = assume.promised(shifts.regulariser_contraction(spec), "a chain with a certified drift and regulariser")
+    modulus = assume.promised(shifts.regulariser_contraction(spec))
     return shifts.chain_steps(chain_of(spec), modulus, 2.0 * drift_bound(spec))
 
 
-def largest_ratio(steps: shifts.IdenticalSteps | shifts.ListedSteps) -> float:
+def largest_ratio(steps: shifts.Steps) -> float:
     """The largest move in units of its noise; infinite on overflow."""
     if isinstance(steps, shifts.IdenticalSteps):
         return steps.ratio
@@ -119,9 +119,9 @@ _SMALLEST, _LARGEST = 1e-40, 1e40  # products of half a dozen numbers in this ra
 
 
 def regulariser_constants(spec: Spec) -> tuple[float, float]:
-    """a and L of a run that meets the needs below."""
-    modulus = assume.promised(regulariser_contraction(spec), "a run with a certified regulariser")
-    return modulus.certificates[0].value, modulus.certificates[1].value
+    """a and L of a run with a certified regulariser."""
+    low, high = assume.promised(regulariser_contraction(spec)).certificates
+    return low.value, high.value
 
 
 def step_and_beta(spec: Spec) -> tuple[float, float]:
@@ -170,19 +170,9 @@ def contracting_regulariser(spec: Spec) -> str | None:
     return None if convexity > 0 else f"needs a regulariser with strong convexity a > 0, and a = {convexity!r}"
 
 
-def _longest_step(spec: Spec) -> float | None:
-    drift, modulus = drift_of(spec), regulariser_contraction(spec)
-    if drift is None or math.isinf(3.0 * drift[0]) or not isinstance(modulus, Contraction):
-        return None
-    return largest_ratio(drift_steps(spec))
-
-
 @assume.assumption("step size", "the step size eta is below 2 a / L^2")
 def _step_below_root(spec: Spec) -> str | None:
-    modulus, step = regulariser_contraction(spec), chain_of(spec).step_size.constant
-    if not isinstance(modulus, Contraction) or step is None:
-        return None
-    a, smooth = (Fraction(certificate.value) for certificate in modulus.certificates)
+    (a, smooth), (step, _) = map(Fraction, regulariser_constants(spec)), chains.constant_step(spec)
     if Fraction(step) * smooth * smooth < 2 * a:
         return None
     limit = float(2 * a / smooth / smooth) if smooth else 0.0
@@ -191,19 +181,16 @@ def _step_below_root(spec: Spec) -> str | None:
 
 @assume.assumption("reach", f"eta, tau, a and L are between {_SMALLEST:g} and {_LARGEST:g}, and v is at most that")
 def _within_reach(spec: Spec) -> str | None:
-    chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), drift_of(spec)
-    values = {"eta": chain.step_size.constant, "tau": chain.noise.scale.constant}
-    if isinstance(modulus, Contraction):
-        values |= {"a": modulus.certificates[0].value, "L": modulus.certificates[1].value}
-    for name, value in values.items():
-        if value is not None and not _SMALLEST <= value <= _LARGEST:
+    values = (*chains.constant_step(spec), *regulariser_constants(spec))
+    for name, value in zip(("eta", "tau", "a", "L"), values, strict=True):
+        if not _SMALLEST <= value <= _LARGEST:
             return f"evaluates {name} between {_SMALLEST:g} and {_LARGEST:g}, and {name} = {value!r}"
-    if drift is not None and drift[0] > _LARGEST:
+    if (drift := drift_of(spec)) is not None and drift[0] > _LARGEST:
         return f"evaluates v up to {_LARGEST:g}, and v = {drift[0]!r}"
     return None
 
 
-AUDIBLE_NOISE = chains.audible_noise(_longest_step)
+AUDIBLE_NOISE = chains.audible_noise(lambda spec: largest_ratio(drift_steps(spec)))
 WHOLE_DRIFT = assume.caller_checked(
     "whole drift",
     "the drift is the data part plus the gradient of problem.regulariser and nothing else; a declared drift bound "
@@ -219,29 +206,29 @@ _last_iterate = partial(theorem, scope=SCOPE, assumptions=(*_CHECKED, WHOLE_DRIF
 
 @_last_iterate(
     "langevin.last-iterate",
-    "If the data part of the drift is at most v and the regulariser is a-strongly convex and L-smooth, the last of "
-    "any number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = beta v^2 (2 (L + 1) / (a - "
-    "gamma L^2 / 2) + 1)^2, beta = 2 gamma / tau^2. The proof's condition holds with 2 v, which would put 2 in place "
-    "of the last 1; the constant stands because that of shifted.drift-bounded is smaller.",
     Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"),
     status=Status.AS_STATED,
 )
 def last_iterate(spec: Spec) -> Guarantee:
-    """The same for every number of steps and every size of the dataset."""
+    """If the data part of the drift is at most v and the regulariser is a-strongly convex and L-smooth, the last of any
+    number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = beta v^2 (2 (L + 1) / (a - gamma L^2 /
+    2) + 1)^2, beta = 2 gamma / tau^2. The proof's condition holds with 2 v, which would put 2 in place of the last 1;
+    the constant stands because that of shifted.drift-bounded is smaller."""
+    # The same for every number of steps and every size of the dataset.
     (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
     return GaussianDP(mu_of(last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
 
 
 @_last_iterate(
     "langevin.last-iterate-window",
-    "As langevin.last-iterate, with the chains brought together over the best stretch t of time instead of the last "
-    "unit: C = beta t (A + C_d / t)^2, t = min(C_d / A, gamma T), C_d = 2 v / (a - gamma L^2 / 2), A = L C_d + 2 v, "
-    "and no more than beta (2 v)^2 gamma T, the cost of the path.",
     Citation("bertazzi2025differential", "Proposition 4.5 with a free window, applied as in Theorem 5.6"),
     status=Status.CORRECTED,
 )
 def last_iterate_window(spec: Spec) -> Guarantee:
-    """Any window is a proof; the best one balances the two parts of the added drift."""
+    """As langevin.last-iterate, with the chains brought together over the best stretch t of time instead of the last
+    unit: C = beta t (A + C_d / t)^2, t = min(C_d / A, gamma T), C_d = 2 v / (a - gamma L^2 / 2), A = L C_d + 2 v, and
+    no more than beta (2 v)^2 gamma T, the cost of the path."""
+    # Any window is a proof; the best one balances the two parts of the added drift.
     (a, smooth), (step, beta), drift = regulariser_constants(spec), step_and_beta(spec), drift_bound(spec)
     # How far apart two chains driven by the same noise can be: C_d of Theorem 5.2, (25).
     close = widen_up(2 * drift / _margin(a, smooth, step), _GIRSANOV_ACCURACY) if drift else 0.0
@@ -254,12 +241,11 @@ def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
     if flat is not None and flat.value == 0.0:
         return (flat,)
     curvature = (constants.STRONG_CONVEXITY, constants.SMOOTHNESS)
-    low, high = (assume.public_certificate(spec, constant) for constant in curvature)
-    modulus = regulariser_contraction(spec)
-    if low is None or high is None or not isinstance(modulus, Contraction):
+    both = assume.public_certificates(spec, *curvature)
+    if isinstance(both, str):
         return ()
-    values = {low.value, high.value, *(certificate.value for certificate in modulus.certificates)}
-    return (low, high) if len(values) == 1 else ()
+    values = {*regulariser_constants(spec), *(certificate.value for certificate in both)}
+    return both if len(values) == 1 else ()
 
 
 _CURVED = (
@@ -275,10 +261,6 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
 
 @as_stated(
     "langevin.constant-drift",
-    "If per-example gradients are constants, Delta apart at most, and the regulariser is a-strongly convex and "
-    "L-smooth, the last of any number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = beta (v "
-    "/ b)^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2, v = Delta / 2, beta = 2 gamma / tau^2. The theorem's (epsilon, "
-    "delta) form prints C where its proof gives C / 4.",
     Citation("bertazzi2025differential", "Theorem 5.7"),
     scope=SCOPE,
     assumptions=(
@@ -298,7 +280,11 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     certificates=_certificates,
 )
 def constant_drift(spec: Spec) -> Guarantee:
-    """Two datasets' data parts differ by the one record they differ in, wherever the chains are."""
+    """If per-example gradients are constants, Delta apart at most, and the regulariser is a-strongly convex and
+    L-smooth, the last of any number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = beta (v /
+    b)^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2, v = Delta / 2, beta = 2 gamma / tau^2. The theorem's (epsilon, delta)
+    form prints C where its proof gives C / 4."""
+    # Two datasets' data parts differ by the one record they differ in, wherever the chains are.
     (a, smooth), (step, beta), (sensitivity, *_) = regulariser_constants(spec), step_and_beta(spec), _certificates(spec)
     drift = up(sensitivity.value / 2 / chain_of(spec).divisor(spec.n))
     return GaussianDP(mu_of(last_iterate_constant(beta, drift, a, smooth, step)))
@@ -306,10 +292,6 @@ def constant_drift(spec: Spec) -> Guarantee:
 
 @as_stated(
     "langevin.path",
-    "If two neighbours' drifts differ by at most d = Delta / b at every point, the path of x - gamma grad U_D(x) + "
-    "sqrt(2 gamma / beta) z over T steps has the loss C = beta d^2 gamma T, that is, it is mu-Gaussian DP with mu^2 = "
-    "C / 2 = T (gamma d / tau)^2, beta = 2 gamma / tau^2; with varying schedules the sum of (gamma_k d / tau_k)^2. No "
-    "step size, curvature or batch order is asked for.",
     Citation("bertazzi2025differential", "Proposition 4.6, Theorems 5.4 and 5.8"),
     scope=assume.Scope(
         {"noisy-gradient"},
@@ -319,5 +301,9 @@ def constant_drift(spec: Spec) -> Guarantee:
     assumptions=chains.ANY_STEPS,
 )
 def path(spec: Spec) -> Guarantee:
-    """Every step is a Gaussian mechanism of its own ratio kappa = gamma d / tau, and they compose to one."""
+    """If two neighbours' drifts differ by at most d = Delta / b at every point, the path of x - gamma grad U_D(x) +
+    sqrt(2 gamma / beta) z over T steps has the loss C = beta d^2 gamma T, that is, it is mu-Gaussian DP with mu^2 = C /
+    2 = T (gamma d / tau)^2, beta = 2 gamma / tau^2; with varying schedules the sum of (gamma_k d / tau_k)^2. No step
+    size, curvature or batch order is asked for."""
+    # Every step is a Gaussian mechanism of its own ratio kappa = gamma d / tau, and they compose to one.
     return chains.one_use_in(spec, 1)

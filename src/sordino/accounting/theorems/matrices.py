@@ -53,28 +53,29 @@ _SCOPE = assume.Scope({"matrix-mechanism"}, SEEN, EITHER)
 _BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION)
 
 
-def _matrix_mu(spec: Spec) -> float | None:
-    found = sensitivity(run := assume.run_of(spec, MatrixMechanism))
+def _run_of(spec: Spec) -> MatrixMechanism:
+    return assume.run_of(spec, MatrixMechanism)
+
+
+def _matrix_mu(spec: Spec) -> float:
+    found = assume.promised(sensitivity(run := _run_of(spec)))
     # Where a step has room for few, a unit may take the place of another.
     ways = 2.0 if spec.relation is Relation.REPLACE_ONE or run.participation.cap is not None else 1.0
-    return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
+    return up(ways * found / run.noise_multiplier, 2)
 
 
 @as_stated(
     "matrix.gaussian",
-    "Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian DP "
-    "with mu = S / m (2 S / m under replace-one, and where the units of a step are capped), S^2 the largest sum of "
-    "|C'C| over the steps that may use one unit; contributions may depend on all that was released before.",
     Citation(
         "choquette2023multi",
         "sensitivity under a participation schema, with Kalinin & Lampert 2024 for falling Toeplitz matrices",
     ),
     scope=_SCOPE,
     assumptions=(
-        assume.Assumption(
+        assume.found_or_why(
             "size",
             "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
-            lambda spec: move if isinstance(move := sensitivity(assume.run_of(spec, MatrixMechanism)), str) else None,
+            lambda spec: sensitivity(_run_of(spec)),
         ),
         assume.up_to("mu", _matrix_mu),
         assume.caller_checked(
@@ -85,15 +86,18 @@ def _matrix_mu(spec: Spec) -> float | None:
     ),
 )
 def matrix_gaussian(spec: Spec) -> Guarantee:
-    """What is seen is a linear function of the contributions with Gaussian noise, also when they are adaptive."""
-    return GaussianDP(assume.promised(_matrix_mu(spec), "a matrix whose sensitivity is found"))
+    """Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian DP
+    with mu = S / m (2 S / m under replace-one, and where the units of a step are capped), S^2 the largest sum of |C'C|
+    over the steps that may use one unit; contributions may depend on all that was released before."""
+    # What is seen is a linear function of the contributions with Gaussian noise, also when they are adaptive.
+    return GaussianDP(_matrix_mu(spec))
 
 
 def _by_chance(name: str, statement: str, *schemes: ParticipationScheme) -> assume.Assumption:
     words = " or ".join(scheme.value for scheme in schemes)
 
     def failure(spec: Spec) -> str | None:
-        participation = assume.run_of(spec, MatrixMechanism).participation
+        participation = _run_of(spec).participation
         drawn = participation.scheme is not ParticipationScheme.MIN_SEPARATION or participation.rate is not None
         if participation.scheme in schemes and drawn:
             return None
@@ -115,42 +119,42 @@ _SO_MANY_UNITS = assume.caller_checked(
     "units",
     "where the units of a step are capped, no group has more units beside the one that differs than "
     "algorithm.participation.units",
-    lambda spec: assume.run_of(spec, MatrixMechanism).participation.cap is not None,
+    lambda spec: _run_of(spec).participation.cap is not None,
 )
 
 
 def _full(spec: Spec) -> float:
     """The chance that a step has all the units it may have without the one that differs; rounded up."""
-    use = assume.run_of(spec, MatrixMechanism).participation
+    use = _run_of(spec).participation
     if use.cap is None or use.units is None or use.rate is None:
         return 0.0
     return hidden.full_chance(use.cap, use.units + max(spec.surplus - 1, 0), use.rate)
 
 
-def _moves_little(move: Callable[[Spec], float | None]) -> assume.Assumption:
+def _moves_little(move: Callable[[Spec], float]) -> assume.Assumption:
     reason = "evaluates moves up to {limit:g} noises, and a use moves {value:.3g}"
     return assume.at_most("reach", "a use moves at most {limit:g} noises", move, reason)
 
 
 def _step_ratio(spec: Spec) -> float:
-    run = assume.run_of(spec, MatrixMechanism)
+    run = _run_of(spec)
     return up(sampled_steps(run)[0] / run.noise_multiplier)
 
 
 @ours(
     "matrix.sampled",
-    "If a unit is drawn with probability p for every step of its group, which has its turn every g steps, or for "
-    "every step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by "
-    "ceil(T / g) steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1. "
-    "Where at most B units of a group are used, by capped Poisson batches (composition.truncated-poisson).",
     Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
     scope=_SCOPE,
     assumptions=(_RATED, _moves_little(_step_ratio), _SECRET, _SO_MANY_UNITS),
 )
 def matrix_sampled(spec: Spec) -> Guarantee:
-    """The proof is at the head of the file."""
-    run = assume.run_of(spec, MatrixMechanism)
-    rate = assume.promised(run.participation.rate, "a rate")
+    """If a unit is drawn with probability p for every step of its group, which has its turn every g steps, or for every
+    step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by ceil(T / g)
+    steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1. Where at most B
+    units of a group are used, by capped Poisson batches (composition.truncated-poisson)."""
+    # The proof is at the head of the file.
+    run = _run_of(spec)
+    rate = assume.promised(run.participation.rate)
     step = hidden.capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
     return LossDistribution(((step, sampled_steps(run)[1]),))
 
@@ -178,28 +182,28 @@ def _own_move(way: Places, multiplier: float) -> float:
 
 @ours(
     "matrix.allocated",
-    "If a unit has one secret place of b in every pass (balls in bins), its uses of place i moving the rows by m_i = "
-    "|C| times these uses over m, what is seen is dominated by a Gaussian answer of mu = sqrt(r) composed with random "
-    "allocation to floor(b / a) places that move by sqrt(D - r): D the largest |m_i|^2, r the largest <m_i, m_j> of "
-    "places a, 2a, ... apart, any a; 2 sqrt(r) and replaced records under replace-one. With a place drawn anew for "
-    "every round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round.",
     Citation("choquette2025near", "balls in bins for matrix mechanisms; ours by comparing covariances"),
     scope=_SCOPE,
     assumptions=(
         _by_chance("places", "participation is balls-in-bins or random-allocation", *_BY_PLACE),
-        assume.Assumption(
+        assume.found_or_why(
             "reach",
             f"there are two places or more, up to {_MOST_PLACES} that move {LARGEST_MU} noises at most; the matrix is "
             "Toeplitz or small",
-            lambda spec: way if isinstance(way := _best_places(assume.run_of(spec, MatrixMechanism)), str) else None,
+            lambda spec: _best_places(_run_of(spec)),
         ),
         _SECRET,
     ),
 )
 def matrix_allocated(spec: Spec) -> Guarantee:
-    """The proof is at the head of the file."""
-    run = assume.run_of(spec, MatrixMechanism)
-    rounds, shared = _allocation(assume.promised(_best_places(run), "places"), run.noise_multiplier)
+    """If a unit has one secret place of b in every pass (balls in bins), its uses of place i moving the rows by m_i =
+    |C| times these uses over m, what is seen is dominated by a Gaussian answer of mu = sqrt(r) composed with random
+    allocation to floor(b / a) places that move by sqrt(D - r): D the largest |m_i|^2, r the largest <m_i, m_j> of
+    places a, 2a, ... apart, any a; 2 sqrt(r) and replaced records under replace-one. With a place drawn anew for every
+    round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round."""
+    # The proof is at the head of the file.
+    run = _run_of(spec)
+    rounds, shared = _allocation(assume.promised(_best_places(run)), run.noise_multiplier)
     return hidden.allocated(rounds, spec.relation, shared)
 
 
@@ -209,19 +213,11 @@ def _allocation(way: Places, multiplier: float) -> tuple[tuple[hidden.Round], fl
     return (hidden.Round(way.places, way.places, _own_move(way, multiplier), way.rounds),), shared
 
 
-@assume.assumption("places", "there are two places or more, and the matrix is Toeplitz or small")
-def _two_places(spec: Spec) -> str | None:
-    run = assume.run_of(spec, MatrixMechanism)
+def _any_move(spec: Spec) -> float:
+    run = _run_of(spec)
     if run.participation.scheme not in _BY_PLACE:
-        return None
-    return places if isinstance(places := hidden_places(run), str) else None
-
-
-def _any_move(spec: Spec) -> float | None:
-    run = assume.run_of(spec, MatrixMechanism)
-    if run.participation.scheme not in _BY_PLACE:
-        return _step_ratio(spec) if run.participation.rate is not None else None
-    return None if isinstance(way := _any_places(run), str) else _own_move(way, run.noise_multiplier)
+        return _step_ratio(spec)
+    return _own_move(assume.promised(_any_places(run)), run.noise_multiplier)
 
 
 @lru_cache(maxsize=64)
@@ -233,9 +229,6 @@ def _any_places(run: MatrixMechanism) -> Places | str:
 
 @ours(
     "matrix.renyi",
-    "What dominates a matrix mechanism with participation by chance in matrix.sampled and matrix.allocated, by its "
-    "Rényi divergences: those of Poisson-sampled Gaussian steps, or of a Gaussian answer and a round of random "
-    "allocation (composition.random-allocation-renyi), which add. No delta is too small, and no move too large.",
     Citation("mironov2017renyi", "Proposition 1, over the reductions of matrix.sampled and matrix.allocated"),
     scope=_SCOPE,
     assumptions=(
@@ -245,18 +238,25 @@ def _any_places(run: MatrixMechanism) -> Places | str:
             *_BY_RATE,
             *_BY_PLACE,
         ),
-        _two_places,
+        assume.found_or_why(
+            "places",
+            "there are two places or more, and the matrix is Toeplitz or small",
+            lambda spec: hidden_places(run) if (run := _run_of(spec)).participation.scheme in _BY_PLACE else None,
+        ),
         _moves_little(_any_move),
         _SECRET,
         _SO_MANY_UNITS,
     ),
 )
 def matrix_renyi(spec: Spec) -> Guarantee:
-    """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""
-    run = assume.run_of(spec, MatrixMechanism)
+    """What dominates a matrix mechanism with participation by chance in matrix.sampled and matrix.allocated, by its
+    Rényi divergences: those of Poisson-sampled Gaussian steps, or of a Gaussian answer and a round of random allocation
+    (composition.random-allocation-renyi), which add. No delta is too small, and no move too large."""
+    # Both proofs are at the head of the file; loss distributions are smaller where they have an answer.
+    run = _run_of(spec)
     if run.participation.scheme not in _BY_PLACE:
-        rate, ratio, full = assume.promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
+        rate, ratio, full = assume.promised(run.participation.rate), _step_ratio(spec), _full(spec)
         curve = tuple(hidden.capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
         return compose([(RenyiDP(ORDERS, curve), sampled_steps(run)[1])])
-    rounds, shared = _allocation(assume.promised(_any_places(run), "places"), run.noise_multiplier)
+    rounds, shared = _allocation(assume.promised(_any_places(run)), run.noise_multiplier)
     return hidden.allocated_renyi(rounds, spec.relation, shared)

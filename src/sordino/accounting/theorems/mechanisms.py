@@ -57,15 +57,15 @@ _ANSWER_REACH = _exponent_up_to("the sensitivity over the scale", _ratio)
 
 @ours(
     "mechanism.laplace",
-    "An answer with l1 sensitivity D and Laplace noise of scale s on every coordinate is dominated by one Laplace "
-    "variable moved by D / s: several coordinates are never worse than one, because shifts of one log-concave law add "
-    "up exactly.",
     Citation("dwork2006calibrating", "Proposition 1, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"),
     scope=_ANSWERS,
     assumptions=(_has_noise("laplace"), _ANSWER_REACH, _BOUNDED),
 )
 def laplace(spec: specs.Spec) -> Guarantee:
-    """Moving the coordinates one after the other is group privacy along a line, which a single one attains."""
+    """An answer with l1 sensitivity D and Laplace noise of scale s on every coordinate is dominated by one Laplace
+    variable moved by D / s: several coordinates are never worse than one, because shifts of one log-concave law add up
+    exactly."""
+    # Moving the coordinates one after the other is group privacy along a line, which a single one attains.
     return _once(atomic.LaplacePair(_ratio(spec)))
 
 
@@ -76,8 +76,6 @@ def _few_atoms(value: Callable[[specs.Spec], float], called: str) -> assume.Assu
 
 @ours(
     "mechanism.discrete-laplace",
-    "A whole-number answer with l1 sensitivity D and noise P(x) proportional to e^(-|x| / s) is dominated by one such "
-    "variable moved by D.",
     Citation("ghosh2012universally", "Section 2, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"),
     scope=_ANSWERS,
     assumptions=(
@@ -88,20 +86,22 @@ def _few_atoms(value: Callable[[specs.Spec], float], called: str) -> assume.Assu
     ),
 )
 def discrete_laplace(spec: specs.Spec) -> Guarantee:
-    """The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly."""
+    """A whole-number answer with l1 sensitivity D and noise P(x) proportional to e^(-|x| / s) is dominated by one such
+    variable moved by D."""
+    # The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly.
     run = assume.run_of(spec, specs.NoisedAnswer)
     return _once(atomic.DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
 
 
 @as_stated(
     "mechanism.gaussian",
-    "An answer with l2 sensitivity D and Gaussian noise of deviation s is mu-Gaussian DP with mu = D / s.",
     Citation("dong2022gaussian", "Theorem 2.7"),
     scope=_ANSWERS,
     assumptions=(_has_noise("gaussian"), assume.up_to("the sensitivity over the scale", _ratio), _BOUNDED),
 )
 def gaussian(spec: specs.Spec) -> Guarantee:
-    """Rotations bring the move onto one coordinate."""
+    """An answer with l2 sensitivity D and Gaussian noise of deviation s is mu-Gaussian DP with mu = D / s."""
+    # Rotations bring the move onto one coordinate.
     return GaussianDP(_ratio(spec))
 
 
@@ -113,8 +113,6 @@ def _one_value(spec: specs.Spec) -> str | None:
 
 @as_stated(
     "mechanism.discrete-gaussian",
-    "One whole number with sensitivity D and discrete Gaussian noise is dominated by that noise moved by D against "
-    "not moved.",
     Citation("canonne2020discrete", "Theorem 7"),
     scope=_ANSWERS,
     assumptions=(
@@ -126,15 +124,15 @@ def _one_value(spec: specs.Spec) -> str | None:
     ),
 )
 def discrete_gaussian(spec: specs.Spec) -> Guarantee:
-    """The noise is log-concave, so the largest move is the worst."""
+    """One whole number with sensitivity D and discrete Gaussian noise is dominated by that noise moved by D against not
+    moved."""
+    # The noise is log-concave, so the largest move is the worst.
     run = assume.run_of(spec, specs.NoisedAnswer)
     return _once(atomic.DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
 
 
 @as_stated(
     "mechanism.discrete-gaussian-renyi",
-    "A vector of whole numbers with l2 sensitivity D and independent discrete Gaussian noise of parameter s has Rényi "
-    "divergence at most order D^2 / (2 s^2) at every order.",
     Citation("canonne2020discrete", "Theorem 4, coordinate by coordinate"),
     scope=_ANSWERS,
     assumptions=(
@@ -144,7 +142,9 @@ def discrete_gaussian(spec: specs.Spec) -> Guarantee:
     ),
 )
 def discrete_gaussian_renyi(spec: specs.Spec) -> Guarantee:
-    """Concentrated like the Gaussian that it is cut from."""
+    """A vector of whole numbers with l2 sensitivity D and independent discrete Gaussian noise of parameter s has Rényi
+    divergence at most order D^2 / (2 s^2) at every order."""
+    # Concentrated like the Gaussian that it is cut from.
     square = up(_ratio(spec) ** 2, 2)
     return RenyiDP(ORDERS, tuple(up(order * square / 2, 2) for order in ORDERS))
 
@@ -157,8 +157,6 @@ def _sampled(spec: specs.Spec) -> str | None:
 
 @as_stated(
     "mechanism.sampled-answer",
-    "An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is "
-    "dominated by (1 - q) Q + q P against Q, and its reverse; every use draws its own sample.",
     Citation("zhu2022optimal", "Theorem 11, with the pairs of the whole answers"),
     scope=assume.Scope({"noised-answer"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
@@ -170,10 +168,12 @@ def _sampled(spec: specs.Spec) -> str | None:
     ),
 )
 def sampled_answer(spec: specs.Spec) -> Guarantee:
-    """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
+    """An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is dominated
+    by (1 - q) Q + q P against Q, and its reverse; every use draws its own sample."""
+    # Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks.
     run = assume.run_of(spec, specs.NoisedAnswer)
     pair = PoissonRemovePair if run.noise.kind is AnswerNoiseKind.GAUSSIAN else atomic.PoissonLaplacePair
-    return _once(pair(assume.promised(run.rate, "a rate"), _ratio(spec)))
+    return _once(pair(assume.promised(run.rate), _ratio(spec)))
 
 
 def _log_ratio(large: Fraction, small: Fraction) -> float:
@@ -184,14 +184,14 @@ def _log_ratio(large: Fraction, small: Fraction) -> float:
 
 @ours(
     "mechanism.randomised-response",
-    "A category reported truly with probability p, else as one of the k - 1 others, has losses of +-ln(p (k - 1) / "
-    "(1 - p)) with probabilities p and (1 - p) / (k - 1), and 0 else; this is exact.",
     Citation("kairouz2017composition", "Section 3, for k categories"),
     scope=assume.Scope({"randomised-response"}, SEEN, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(assume.caller_checked("own answer", "a unit's answer is its own, and depends on no other unit"),),
 )
 def randomised_response(spec: specs.Spec) -> Guarantee:
-    """Two units that replace each other swap the probabilities of two answers."""
+    """A category reported truly with probability p, else as one of the k - 1 others, has losses of +-ln(p (k - 1) / (1
+    - p)) with probabilities p and (1 - p) / (k - 1), and 0 else; this is exact."""
+    # Two units that replace each other swap the probabilities of two answers.
     run = assume.run_of(spec, specs.RandomisedResponse)
     # As fractions: near 1 / k the two logarithms agree in most of their digits.
     truth = Fraction(run.truth)
@@ -213,8 +213,6 @@ def _largest_shift(spec: specs.Spec) -> float:
 
 @as_stated(
     "mechanism.random-shift",
-    "A Gaussian answer that a unit's presence moves by length s_j with probability w_j, j secret and independent of "
-    "the data, is dominated by the mixture of N(s_j / sigma, 1) against N(0, 1), and its reverse.",
     Citation("choquette2024privacy", "mixture of Gaussians mechanisms"),
     scope=assume.Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
@@ -225,7 +223,9 @@ def _largest_shift(spec: specs.Spec) -> float:
     ),
 )
 def random_shift(spec: specs.Spec) -> Guarantee:
-    """Shifts along one line are the worst of all shifts of these lengths."""
+    """A Gaussian answer that a unit's presence moves by length s_j with probability w_j, j secret and independent of
+    the data, is dominated by the mixture of N(s_j / sigma, 1) against N(0, 1), and its reverse."""
+    # Shifts along one line are the worst of all shifts of these lengths.
     run = assume.run_of(spec, specs.RandomShift)
     total = math.fsum(run.weights)
     weights = tuple(weight / total for weight in run.weights)
@@ -257,28 +257,28 @@ def _ranged(spec: specs.Spec) -> str | None:
 
 @ours(
     "selection.bounded-range",
-    "The exponential mechanism with weights e^(score / s), or the largest score with Gumbel noise of scale s, has its "
-    "loss in an interval of length r = 2 D / s (D / s for monotone scores under add-remove), so it is dominated by "
-    "the pair whose loss has density e^(loss / 2) on [-r, r]; adaptive uses compose.",
     Citation("dong2020optimal", "the optimal bound for one bounded-range mechanism, read as a dominating pair"),
     scope=_SELECTIONS,
     assumptions=(_ranged, _SELECTION_REACH, _BOUNDED, _SCORES),
 )
 def bounded_range(spec: specs.Spec) -> Guarantee:
-    """The curve that every such mechanism stays below is the curve of a pair."""
+    """The exponential mechanism with weights e^(score / s), or the largest score with Gumbel noise of scale s, has its
+    loss in an interval of length r = 2 D / s (D / s for monotone scores under add-remove), so it is dominated by the
+    pair whose loss has density e^(loss / 2) on [-r, r]; adaptive uses compose."""
+    # The curve that every such mechanism stays below is the curve of a pair.
     return _once(atomic.BoundedRangePair(_range(spec)))
 
 
 @as_stated(
     "selection.pure",
-    "The exponential mechanism, permute-and-flip, and the largest score with Laplace, Gumbel or exponential noise of "
-    "scale s are epsilon-DP with epsilon = 2 D / s; D / s for monotone scores under add-remove.",
     Citation("mckenna2020permute", "Theorem 1, with Dwork & Roth 2014, Theorem 3.10 and Claim 3.9"),
     scope=_SELECTIONS,
     assumptions=(_SELECTION_REACH, _BOUNDED, _SCORES),
 )
 def pure(spec: specs.Spec) -> Guarantee:
-    """Permute-and-flip is the largest score with exponential noise."""
+    """The exponential mechanism, permute-and-flip, and the largest score with Laplace, Gumbel or exponential noise of
+    scale s are epsilon-DP with epsilon = 2 D / s; D / s for monotone scores under add-remove."""
+    # Permute-and-flip is the largest score with exponential noise.
     return PureDP(_range(spec))
 
 
@@ -292,8 +292,6 @@ def _sparse_epsilon(spec: specs.Spec) -> float:
 
 @as_stated(
     "selection.sparse-vector",
-    "Queries compared with one noised threshold until c are above are epsilon-DP with epsilon = D / s_threshold + 2 c "
-    "D / s_query (c D / s_query for monotone queries under add-remove), plus c D / s_answer where values are released.",
     Citation("lyu2017understanding", "Algorithm 7, with and without monotone queries"),
     scope=assume.Scope({"sparse-vector"}, SEEN, EITHER),
     assumptions=(
@@ -303,5 +301,7 @@ def _sparse_epsilon(spec: specs.Spec) -> float:
     ),
 )
 def sparse_vector(spec: specs.Spec) -> Guarantee:
-    """A moved threshold covers all answers below at once; each one above pays for itself."""
+    """Queries compared with one noised threshold until c are above are epsilon-DP with epsilon = D / s_threshold + 2 c
+    D / s_query (c D / s_query for monotone queries under add-remove), plus c D / s_answer where values are released."""
+    # A moved threshold covers all answers below at once; each one above pays for itself.
     return PureDP(_sparse_epsilon(spec))

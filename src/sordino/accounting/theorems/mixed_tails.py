@@ -33,7 +33,7 @@ from scipy import special
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
-from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps
+from sordino.accounting.bounds.contraction import IdenticalSteps, Steps
 from sordino.accounting.bounds.heavy_tail import geometric_sum
 from sordino.accounting.bounds.hidden_steps import poisson_step
 from sordino.accounting.chain_assumptions import chain_of
@@ -138,16 +138,16 @@ _CITATION = Citation("simsekli2024differential", "Lemma 18, the mixture of Gauss
 
 @ours(
     "heavy-tail.mixed-composition",
-    "With stable noise of index alpha and scale tau, full batches or passes, the iterates are dominated by the "
-    "composition, over the steps that use the record, of mixtures of Gaussians with mu = kappa / sqrt(A), kappa = eta "
-    "Delta / (sqrt(2) b tau), E exp(-s A) = exp(-s^(alpha/2)), A revealed. No convexity, smoothness or bound on the "
-    "iterates is needed.",
     _CITATION,
     scope=_steps_on({Relation.REPLACE_ONE: assume.PASSES | {Scheme.FULL}, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=chains.ANY_STEPS,
 )
 def composition(spec: Spec) -> Guarantee:
-    """Given all A_k the steps are Gaussian; a record is used once a pass, at worst by the step that moves most."""
+    """With stable noise of index alpha and scale tau, full batches or passes, the iterates are dominated by the
+    composition, over the steps that use the record, of mixtures of Gaussians with mu = kappa / sqrt(A), kappa = eta
+    Delta / (sqrt(2) b tau), E exp(-s A) = exp(-s^(alpha/2)), A revealed. No convexity, smoothness or bound on the
+    iterates is needed."""
+    # Given all A_k the steps are Gaussian; a record is used once a pass, at worst by the step that moves most.
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return mixed(chain_of(spec).noise.alpha, [(steps.constant_ratio, steps.epochs)])
@@ -158,15 +158,15 @@ def composition(spec: Spec) -> Guarantee:
 
 @ours(
     "heavy-tail.mixed-sampled",
-    "With stable noise and batches drawn by chance, Poisson or without replacement, each step is dominated by the "
-    "mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, "
-    "kappa = eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose.",
     _CITATION,
     scope=_steps_on(assume.DRAWN),
     assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
 )
 def sampled(spec: Spec) -> Guarantee:
-    """A does not depend on the batch, so given A the step is the Gaussian one on a hidden batch."""
+    """With stable noise and batches drawn by chance, Poisson or without replacement, each step is dominated by the
+    mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, kappa =
+    eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose."""
+    # A does not depend on the batch, so given A the step is the Gaussian one on a hidden batch.
     steps = chains.required_steps(spec)
     spread = spec.relation is Relation.ADD_REMOVE or steps.scheme is Scheme.WITHOUT_REPLACEMENT
     if steps.scheme is Scheme.POISSON:
@@ -199,9 +199,8 @@ def pushes(contraction: float, length: int, distance: float) -> Uses:
     return [(max(distance * height / made * (1 + 1e-9), assume.SMALLEST_RATIO), count) for height, count in blocks]
 
 
-def _best(spec: Spec, steps: IdenticalSteps | ListedSteps, period: int) -> Guarantee:
-    alike = steps if isinstance(steps, IdenticalSteps) else None
-    fixed = assume.promised(alike, "a constant step size and noise scale")
+def _best(spec: Spec, steps: Steps, period: int) -> Guarantee:
+    fixed = assume.promised(steps if isinstance(steps, IdenticalSteps) else None)
     bounds = [mixed(chain_of(spec).noise.alpha, plan) for plan in _plans(fixed, period)]
     return min(bounds, key=lambda bound: (bound.epsilon(assume.chosen_delta(spec)), bound.delta(0.0)))
 
@@ -223,29 +222,29 @@ def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
 
 @ours(
     "heavy-tail.mixed-shifted",
-    "If a step contracts by c, the last iterate of a chain with stable noise is dominated by the composition of "
-    "mixtures of Gaussians with mu = a_k / sqrt(A_k) for pushes z_k = c z_{k-1} + s_k - a_k >= 0, z_T = 0, in units "
-    "of sqrt(2) tau: all at the last step (at epsilon 0 that is heavy-tail.coupling with a bounded sensitivity), or "
-    "spread as c^(T-k) over the last steps; the better of the two.",
     Citation("bok2024shifted", "Section 3, given the mixing variables of the noise"),
     scope=assume.last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, noises=_STABLE),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONSTANT, chains.CONTRACTION, chains.EVERY_RECORD),
 )
 def shifted(spec: Spec) -> Guarantee:
-    """The pushes depend on neither data nor A. After its last use a record is post-processed."""
+    """If a step contracts by c, the last iterate of a chain with stable noise is dominated by the composition of
+    mixtures of Gaussians with mu = a_k / sqrt(A_k) for pushes z_k = c z_{k-1} + s_k - a_k >= 0, z_T = 0, in units of
+    sqrt(2) tau: all at the last step (at epsilon 0 that is heavy-tail.coupling with a bounded sensitivity), or spread
+    as c^(T-k) over the last steps; the better of the two."""
+    # The pushes depend on neither data nor A. After its last use a record is post-processed.
     return _best(spec, chains.shift_steps(spec), chain_of(spec).batches_per_epoch(spec.n))
 
 
 @ours(
     "heavy-tail.mixed-drift-bounded",
-    "If the data part of the drift is at most v (clipped gradients of any network) and the regulariser's part of a "
-    "step contracts by rho, the last iterate of a chain with stable noise is dominated by the composition of mixtures "
-    "of Gaussians with mu = a_k / sqrt(A_k), z_k = rho z_{k-1} + 2 eta v - a_k >= 0, z_T = 0, in units of sqrt(2) "
-    "tau, whatever the loss and however batches of at most b records are chosen.",
     Citation("bok2024shifted", "Section 3, with the drift's bound, given the mixing variables of the noise"),
     scope=assume.last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}, noises=_STABLE),
     assumptions=(*drift.BOUNDED_DRIFT, chains.CONSTANT, drift.AUDIBLE_NOISE, drift.WHOLE_DRIFT),
 )
 def drift_bounded(spec: Spec) -> Guarantee:
-    """`shifted` with the regulariser's modulus and a move of 2 eta v at every step."""
+    """If the data part of the drift is at most v (clipped gradients of any network) and the regulariser's part of a
+    step contracts by rho, the last iterate of a chain with stable noise is dominated by the composition of mixtures of
+    Gaussians with mu = a_k / sqrt(A_k), z_k = rho z_{k-1} + 2 eta v - a_k >= 0, z_T = 0, in units of sqrt(2) tau,
+    whatever the loss and however batches of at most b records are chosen."""
+    # `shifted` with the regulariser's modulus and a move of 2 eta v at every step.
     return _best(spec, drift.drift_steps(spec), 1)

@@ -21,11 +21,10 @@ Kind = TypeVar("Kind", bound=Section)
 DRAWS = assume.Scope({"posterior-sample"}, {View.ONE_SAMPLE}, dict.fromkeys(Relation, frozenset()))
 
 
-def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
-    """The potential of a posterior draw, if it is of this kind."""
-    if isinstance(spec.algorithm, PosteriorSample) and isinstance(spec.algorithm.potential, kind):
-        return spec.algorithm.potential
-    return None
+def potential_of(spec: Spec, kind: type[Kind]) -> Kind:
+    """The potential of a posterior draw whose potential is of this kind."""
+    potential = assume.run_of(spec, PosteriorSample).potential
+    return assume.promised(potential if isinstance(potential, kind) else None)
 
 
 def has_potential(kind: type[Section]) -> assume.Assumption:
@@ -33,16 +32,15 @@ def has_potential(kind: type[Section]) -> assume.Assumption:
     word = next(name for name, member in kinds.POTENTIALS.table.items() if member is kind)
 
     def failure(spec: Spec) -> str | None:
-        if potential_of(spec, kind) is not None or not isinstance(spec.algorithm, PosteriorSample):
-            return None
-        return f"is about {word} potentials, and the potential is {kinds.POTENTIALS.word_of(spec.algorithm.potential)}"
+        found = kinds.POTENTIALS.word_of(assume.run_of(spec, PosteriorSample).potential)
+        return None if found == word else f"is about {word} potentials, and the potential is {found}"
 
     return assume.Assumption("potential", f"the potential is {word}", failure)
 
 
 @assume.assumption("exact draws", "draws are exact")
 def _exact_draws(spec: Spec) -> str | None:
-    drawn = spec.algorithm.drawn if isinstance(spec.algorithm, PosteriorSample) else None
+    drawn = assume.run_of(spec, PosteriorSample).drawn
     return None if drawn is None else f"is about exact draws, and draws are made {drawn.words}"
 
 
@@ -59,15 +57,12 @@ _on_bounded_set = partial(ours, scope=DRAWS)
 
 def _bounded_mu(spec: Spec) -> float:
     potential = potential_of(spec, BoundedPotential)
-    if potential is None or potential.lipschitz.value == 0.0:
-        return 0.0
-    return up(math.sqrt(2 * potential.lipschitz.value) * math.sqrt(potential.diameter.value), 4)
+    root = math.sqrt(2 * potential.lipschitz.value) * math.sqrt(potential.diameter.value)
+    return up(root, 4) if potential.lipschitz.value else 0.0
 
 
 @_on_bounded_set(
     "posterior.bounded",
-    "One draw from pi proportional to e^-F on a convex set of diameter D, F convex, with F - F' L-Lipschitz for "
-    "neighbours, is mu-Gaussian DP with mu = sqrt(2 L D).",
     Citation("bok2024shifted", "Section 4, constrained convex losses, in the limit of small steps"),
     assumptions=(
         *_BOUNDED_SET,
@@ -76,39 +71,41 @@ def _bounded_mu(spec: Spec) -> float:
     ),
 )
 def bounded(spec: Spec) -> Guarantee:
-    """A window of length D / L: half of mu for the start at distance D, half for the moves."""
+    """One draw from pi proportional to e^-F on a convex set of diameter D, F convex, with F - F' L-Lipschitz for
+    neighbours, is mu-Gaussian DP with mu = sqrt(2 L D)."""
+    # A window of length D / L: half of mu for the start at distance D, half for the moves.
     return GaussianDP(_bounded_mu(spec))
 
 
 def oscillation(spec: Spec) -> float:
-    """L D of a posterior on a bounded set, rounded up; 0 for others."""
+    """L D of a posterior on a bounded set, rounded up."""
     potential = potential_of(spec, BoundedPotential)
-    return 0.0 if potential is None else up(potential.lipschitz.value * potential.diameter.value)
+    return up(potential.lipschitz.value * potential.diameter.value)
 
 
 @_on_bounded_set(
     "posterior.bounded-pure",
-    "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
-    "L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D.",
     Citation("wang2015privacy", "Theorem 1, with the oscillation of F - F' in place of a bound"),
     assumptions=(*_BOUNDED_SET, assume.up_to("L D", oscillation)),
 )
 def bounded_pure(spec: Spec) -> Guarantee:
-    """F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more."""
+    """One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F'
+    L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D."""
+    # F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more.
     return PureDP(oscillation(spec))
 
 
 @_on_bounded_set(
     "posterior.bounded-range",
-    "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
-    "L-Lipschitz for neighbours, has a log ratio within an interval of length r = L D. k draws have the delta of the "
-    "worst of the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for one "
-    "draw.",
     Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
     assumptions=(*_BOUNDED_SET, assume.up_to("L D", oscillation)),
 )
 def bounded_range(spec: Spec) -> Guarantee:
-    """F - F' varies by at most L D, and the normalisers shift the log ratio by a constant: all draws share it."""
+    """One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F'
+    L-Lipschitz for neighbours, has a log ratio within an interval of length r = L D. k draws have the delta of the
+    worst of the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for one draw.
+    """
+    # F - F' varies by at most L D, and the normalisers shift the log ratio by a constant: all draws share it.
     return BoundedRange(oscillation(spec))
 
 
@@ -154,18 +151,12 @@ def regression_divergence(model: LinearRegression, n: int, order: float) -> floa
 
 @assume.assumption("records", "n is large enough for some order of Lemma A.1")
 def _enough_records(spec: Spec) -> str | None:
-    model = potential_of(spec, LinearRegression)
-    if model is None or spec.n > least_records(model, _ORDERS[0]):
-        return None
-    return f"needs n > {least_records(model, _ORDERS[0]):.6g} at order {_ORDERS[0]:g}, and n = {spec.n}"
+    least = least_records(potential_of(spec, LinearRegression), _ORDERS[0])
+    return None if spec.n > least else f"needs n > {least:.6g} at order {_ORDERS[0]:g}, and n = {spec.n}"
 
 
 @corrected(
     "posterior.linear-regression",
-    "One draw from the posterior of y = theta x + N(0, 1/beta), theta ~ N(0, 1/alpha), with x_l <= x <= x_h and |y/x "
-    "- c| <= n^gamma1, has Rényi divergence epsilon_1(nu) of Lemma A.1 at every order nu >= 2 with n > max(1 + 10 nu "
-    "x_h^2 / (x_l^2 beta), 1 + nu x_h^2 / x_l^2, 10 nu (x_h^2 - x_l^2) / x_l^2). The last condition and nu >= 2 are "
-    "missing in the lemma.",
     Citation("heller2023can", "Lemma A.1"),
     scope=assume.Scope({"posterior-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
@@ -176,9 +167,12 @@ def _enough_records(spec: Spec) -> str | None:
     ),
 )
 def linear_regression(spec: Spec) -> Guarantee:
-    """Two Gaussians whose precisions and means are compared term by term."""
-    wanted = "a posterior draw with a potential of type LinearRegression"
-    model = assume.promised(potential_of(spec, LinearRegression), wanted)
+    """One draw from the posterior of y = theta x + N(0, 1/beta), theta ~ N(0, 1/alpha), with x_l <= x <= x_h and |y/x -
+    c| <= n^gamma1, has Rényi divergence epsilon_1(nu) of Lemma A.1 at every order nu >= 2 with n > max(1 + 10 nu x_h^2
+    / (x_l^2 beta), 1 + nu x_h^2 / x_l^2, 10 nu (x_h^2 - x_l^2) / x_l^2). The last condition and nu >= 2 are missing in
+    the lemma."""
+    # Two Gaussians whose precisions and means are compared term by term.
+    model = potential_of(spec, LinearRegression)
     orders = tuple(order for order in _ORDERS if spec.n > least_records(model, order))
     return RenyiDP(orders, tuple(regression_divergence(model, spec.n, order) for order in orders))
 
@@ -188,11 +182,11 @@ _LARGEST_EPSILON = 1e9
 
 @assume.assumption("exact draw", "line 25 draws exactly from the posterior")
 def _exact_sampler(spec: Spec) -> str | None:
-    run = spec.algorithm
-    if not isinstance(run, kinds.ProposeTestSample) or run.sampler is kinds.Sampler.EXACT:
+    sampler = assume.run_of(spec, kinds.ProposeTestSample).sampler
+    if sampler is kinds.Sampler.EXACT:
         return None
     return (
-        f"needs an exact draw from the posterior, and the sampler is {run.sampler}: with SGLD in its place the "
+        f"needs an exact draw from the posterior, and the sampler is {sampler}: with SGLD in its place the "
         "algorithm is not private, for any epsilon and any delta < 1/6 (Heller & Fetaya 2023, Claim IV.9)"
     )
 
@@ -200,9 +194,7 @@ def _exact_sampler(spec: Spec) -> str | None:
 @assume.assumption("stage epsilon", "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1")
 def _small_epsilon(spec: Spec) -> str | None:
     """Above this epsilon n_min no longer implies the condition that Claim D.22 misses a factor beta for."""
-    run = spec.algorithm
-    if not isinstance(run, kinds.ProposeTestSample):
-        return None
+    run = assume.run_of(spec, kinds.ProposeTestSample)
     limit = _LARGEST_EPSILON if run.beta <= 1 else 4 / 3 * math.sqrt(-math.log(run.delta)) * (1 - 1e-12)
     if run.epsilon <= limit:
         return None
@@ -211,9 +203,6 @@ def _small_epsilon(spec: Spec) -> str | None:
 
 @corrected(
     "posterior.propose-test-sample",
-    "Propose-Test-Sample with stage parameters epsilon and delta and an exact draw is (4 epsilon, 2 delta)-DP under "
-    "replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours have equally "
-    "many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1.",
     Citation("heller2023can", "Claim IV.8, with the n_min that the proof of Claim C.14 uses"),
     scope=assume.Scope({"propose-test-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
@@ -225,7 +214,11 @@ def _small_epsilon(spec: Spec) -> str | None:
     ),
 )
 def propose_test_sample(spec: Spec) -> Guarantee:
-    """Two Laplace answers with failure delta, then a tested sample with 2 epsilon and delta.
+    """Propose-Test-Sample with stage parameters epsilon and delta and an exact draw is (4 epsilon, 2 delta)-DP under
+    replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours have equally
+    many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1.
+
+    Two Laplace answers with failure delta, then a tested sample with 2 epsilon and delta.
 
     The paper composes three Laplace answers: the number of records, the number within the range, and their slope. Two
     neighbours under replace-one have the same number of records, so the first has the same law for both, and given its
@@ -237,21 +230,20 @@ def propose_test_sample(spec: Spec) -> Guarantee:
 
 def _strongly_log_concave_mu(spec: Spec) -> float:
     potential = potential_of(spec, kinds.StronglyLogConcave)
-    if potential is None or potential.lipschitz.value == 0.0:
-        return 0.0
-    return up(potential.lipschitz.value / math.sqrt(potential.strong_convexity.value), 3)
+    mu = potential.lipschitz.value / math.sqrt(potential.strong_convexity.value)
+    return up(mu, 3) if potential.lipschitz.value else 0.0
 
 
 @as_stated(
     "posterior.strongly-log-concave",
-    "One draw from pi proportional to e^-F, F m-strongly convex, with F - F' L-Lipschitz for neighbours, is "
-    "mu-Gaussian DP with mu = L / sqrt(m). Equality holds for Gaussian posteriors that differ by a shift.",
     Citation("gopi2022private", "abstract, result (1): Gaussian DP of the exponential mechanism"),
     scope=DRAWS,
     assumptions=(*_certified_draws(kinds.StronglyLogConcave), assume.up_to("mu", _strongly_log_concave_mu)),
 )
 def strongly_log_concave(spec: Spec) -> Guarantee:
-    """The limit of the shift bound for ever smaller steps."""
+    """One draw from pi proportional to e^-F, F m-strongly convex, with F - F' L-Lipschitz for neighbours, is
+    mu-Gaussian DP with mu = L / sqrt(m). Equality holds for Gaussian posteriors that differ by a shift."""
+    # The limit of the shift bound for ever smaller steps.
     return GaussianDP(_strongly_log_concave_mu(spec))
 
 
@@ -274,9 +266,6 @@ def _ratio(spec: Spec) -> float:
 
 @ours(
     "output.strongly-convex",
-    "The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at "
-    "most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = D / s; "
-    "with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s.",
     Citation("chaudhuri2011differentially", "Lemma 7 and Algorithm 1, with Gaussian noise and a tolerance"),
     scope=assume.Scope({"output-perturbation"}, {View.POSTERIOR_PARAMETERS}, dict.fromkeys(Relation, frozenset())),
     assumptions=(
@@ -284,7 +273,7 @@ def _ratio(spec: Spec) -> float:
         assume.at_most(
             "reach",
             "the minimiser moves at most {limit:g} times its noise",
-            lambda spec: _ratio(spec) if isinstance(spec.algorithm, kinds.OutputPerturbation) else None,
+            _ratio,
             "evaluates moves of at most {limit:g} times the noise, and this one is {value:.3g}",
         ),
         assume.caller_checked(
@@ -293,6 +282,9 @@ def _ratio(spec: Spec) -> float:
     ),
 )
 def strongly_convex(spec: Spec) -> Guarantee:
-    """One release of one point whose move is bounded surely."""
+    """The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at
+    most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = D / s;
+    with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s."""
+    # One release of one point whose move is bounded surely.
     noise, ratio = assume.run_of(spec, kinds.OutputPerturbation).noise, _ratio(spec)
     return GaussianDP(ratio) if noise.kind is AverageNoiseKind.GAUSSIAN else PureDP(ratio)

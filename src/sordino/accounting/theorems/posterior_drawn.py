@@ -45,7 +45,7 @@ def least_acceptance(run: PosteriorSample) -> float:
     """A chance that every proposal of a sampler by rejection is accepted with at least, whatever the data; down."""
     drawn, potential = run.drawn, run.potential
     if isinstance(drawn, MetropolisDraws) or (isinstance(drawn, RejectionDraws) and drawn.oscillation is not None):
-        return math.exp(-assume.promised(drawn.oscillation, "an oscillation").value) * (1 - 1e-14)
+        return math.exp(-assume.promised(drawn.oscillation).value) * (1 - 1e-14)
     if isinstance(drawn, RejectionDraws) and isinstance(potential, StronglyLogConcave) and drawn.smoothness is not None:
         m, M = potential.strong_convexity.value, drawn.smoothness.value
         # By what the quotient lacks where it is near 1: a difference of logarithms would cancel.
@@ -153,16 +153,16 @@ _HOLDS = assume.caller_checked(
 
 @ours(
     "posterior.rejection",
-    "A draw by at most N proposals, each accepted with probability at least p whatever the data, is as private as an "
-    "exact draw composed with an (-ln(1 - f), f)-DP release, f = (1 - p)^N. For m-strongly convex, M-smooth "
-    "potentials p = (m/M)^(d/2) / 2 with a Gaussian envelope; for potentials between 0 and H, p = e^-H.",
     Citation("seeman2021exact", "exact draws of finite time, here with the failure counted in place of an atom"),
     scope=DRAWS,
     assumptions=(_drawn_by(RejectionDraws), _PUBLIC_DRAWS, _known, _enough_trials, _HOLDS),
     certificates=_constants,
 )
 def rejection(spec: Spec) -> Guarantee:
-    """An accepted proposal does not know how many were refused."""
+    """A draw by at most N proposals, each accepted with probability at least p whatever the data, is as private as an
+    exact draw composed with an (-ln(1 - f), f)-DP release, f = (1 - p)^N. For m-strongly convex, M-smooth potentials p
+    = (m/M)^(d/2) / 2 with a Gaussian envelope; for potentials between 0 and H, p = e^-H."""
+    # An accepted proposal does not know how many were refused.
     chance = failure(assume.run_of(spec, PosteriorSample))
     return _best(spec, ApproxDP(up(-math.log1p(-chance), 2), chance))
 
@@ -177,18 +177,18 @@ def _bounded_only(spec: Spec) -> str | None:
 
 @ours(
     "posterior.rejection-pure",
-    "A draw from e^-F on a set of diameter D, 0 <= F <= H, with F - F' L-Lipschitz for neighbours, by at most N "
-    "uniform proposals and a uniform point where none is accepted, is epsilon-DP with epsilon = L D + ln((1 + f (e^H "
-    "- 1)) / (1 - f)), f = (1 - e^-H)^N: each law is within these factors of the posterior.",
     Citation("seeman2021exact", "pure privacy of draws of finite time; ours by bounding the ratio of densities"),
     scope=DRAWS,
     assumptions=(_drawn_by(RejectionDraws), _bounded_only, _REACH, *_PUBLIC, _enough_trials, _HOLDS),
     certificates=_constants,
 )
 def rejection_pure(spec: Spec) -> Guarantee:
-    """The density is a mixture of the posterior's and the uniform one, whose ratio is at most e^H."""
+    """A draw from e^-F on a set of diameter D, 0 <= F <= H, with F - F' L-Lipschitz for neighbours, by at most N
+    uniform proposals and a uniform point where none is accepted, is epsilon-DP with epsilon = L D + ln((1 + f (e^H -
+    1)) / (1 - f)), f = (1 - e^-H)^N: each law is within these factors of the posterior."""
+    # The density is a mixture of the posterior's and the uniform one, whose ratio is at most e^H.
     run = assume.run_of(spec, PosteriorSample)
-    chance, height = failure(run), assume.promised(_height(run), "an oscillation")
+    chance, height = failure(run), assume.promised(_height(run))
     more = up((math.log1p(chance * math.expm1(height)) - math.log1p(-chance)) * (1 + 1e-13), 2)
     return PureDP(up(oscillation(spec) + more, 2))
 
@@ -204,10 +204,6 @@ def _moved(run: PosteriorSample) -> float:
 
 @ours(
     "posterior.perturbed",
-    "A draw within W-infinity distance a of the posterior, plus Gaussian noise of deviation s or Laplace noise of "
-    "scale s in each of d coordinates, is as private as an exact draw composed with such noise moved by 2 a (2 a "
-    "sqrt(d)): sqrt(mu^2 + (2 a / s)^2)-Gaussian DP, or epsilon + 2 a sqrt(d) / s. N steps of a Metropolis sampler "
-    "with uniform proposals on a ball of radius R, 0 <= F <= H, have a = 4 R (e^H (1 - e^-H)^N)^(1/d).",
     Citation("lin2024tractable", "approximate sample perturbation, proved by composition, any guarantee"),
     scope=DRAWS,
     assumptions=(
@@ -226,10 +222,14 @@ def _moved(run: PosteriorSample) -> float:
     certificates=_constants,
 )
 def perturbed(spec: Spec) -> Guarantee:
-    """What is released is computed from an exact draw and from that draw moved a little, with noise."""
+    """A draw within W-infinity distance a of the posterior, plus Gaussian noise of deviation s or Laplace noise of
+    scale s in each of d coordinates, is as private as an exact draw composed with such noise moved by 2 a (2 a
+    sqrt(d)): sqrt(mu^2 + (2 a / s)^2)-Gaussian DP, or epsilon + 2 a sqrt(d) / s. N steps of a Metropolis sampler with
+    uniform proposals on a ball of radius R, 0 <= F <= H, have a = 4 R (e^H (1 - e^-H)^N)^(1/d)."""
+    # What is released is computed from an exact draw and from that draw moved a little, with noise.
     run = assume.run_of(spec, PosteriorSample)
     ratio = _moved(run)
-    drawn = assume.promised(run.drawn if isinstance(run.drawn, PerturbedDraws | MetropolisDraws) else None, "noise")
+    drawn = assume.promised(run.drawn if isinstance(run.drawn, PerturbedDraws | MetropolisDraws) else None)
     if drawn.noise.kind is AverageNoiseKind.GAUSSIAN or ratio == 0.0:
         return _best(spec, GaussianDP(ratio))
     pure = [bound.guarantee.value for bound in _exact_bounds(spec) if isinstance(bound.guarantee, PureDP)]

@@ -67,9 +67,7 @@ def _rounds(steps: assume.NoisySteps) -> list[tuple[float, int, int]]:
 
 @assume.assumption("reach", f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}")
 def _reachable(spec: Spec) -> str | None:
-    steps = assume.noisy_steps(spec.algorithm, spec)
-    if steps is None:
-        return None
+    steps = chains.required_steps(spec)
     if steps.batches_per_epoch > _LONGEST_ROUND:
         return f"evaluates rounds of at most {_LONGEST_ROUND} steps, and a round has {steps.batches_per_epoch}"
     if within_reach(largest := max(ratio for ratio, _, _ in _rounds(steps))):
@@ -90,45 +88,45 @@ def _blocks(spec: Spec) -> list[hidden.Round]:
 
 @ours(
     "composition.random-allocation",
-    "If every record is used in one step of a round of t, drawn for it alone, a round with the record against one "
-    "without it is dominated by the average of the t shifts of one coordinate of N(0, I) by kappa = eta G / (b tau) "
-    "against N(0, I), and its reverse; in k of t steps, by k such rounds of floor(t / k). Under replace-one it is the "
-    "average of the shifts by kappa against that of the shifts by -kappa. Rounds compose.",
     Citation("feldman2025privacy", "the reduction to one pair and from k uses to one, computed by convex order"),
     scope=_ALLOCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL, _reachable),
 )
 def random_allocation(spec: Spec) -> Guarantee:
-    """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing."""
+    """If every record is used in one step of a round of t, drawn for it alone, a round with the record against one
+    without it is dominated by the average of the t shifts of one coordinate of N(0, I) by kappa = eta G / (b tau)
+    against N(0, I), and its reverse; in k of t steps, by k such rounds of floor(t / k). Under replace-one it is the
+    average of the shifts by kappa against that of the shifts by -kappa. Rounds compose."""
+    # Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing.
     return hidden.allocated(_blocks(spec), spec.relation)
 
 
 @ours(
     "composition.random-allocation-renyi",
-    "The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times log E "
-    "R^a (a record less) and log E R^(1 - a) (one more), R the mean of t independent exp(kappa Z - kappa^2 / 2), Z "
-    "standard normal; under replace-one the least of (a / b) log E R^b + (1 - a / b) log E R^-s over b > a, s = (a - "
-    "1) b / (b - a). Rounds add. No delta is too small for it, and no kappa too large.",
     Citation("feldman2025privacy", "the reduction to one pair and from k uses to one; moments of that pair"),
     scope=_ALLOCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def random_allocation_renyi(spec: Spec) -> Guarantee:
-    """See `bounds.renyi` for the proof; the loss distribution is smaller where it has an answer."""
+    """The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times log E
+    R^a (a record less) and log E R^(1 - a) (one more), R the mean of t independent exp(kappa Z - kappa^2 / 2), Z
+    standard normal; under replace-one the least of (a / b) log E R^b + (1 - a / b) log E R^-s over b > a, s = (a - 1) b
+    / (b - a). Rounds add. No delta is too small for it, and no kappa too large."""
+    # See `bounds.renyi` for the proof; the loss distribution is smaller where it has an answer.
     return hidden.allocated_renyi(_blocks(spec), spec.relation)
 
 
 @ours(
     "composition.allocated-uses",
-    "With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over "
-    "rounds of k times the largest kappa^2, kappa = eta G / (b tau); twice that mu under replace-one. No secrecy of "
-    "the steps is claimed.",
     Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
     scope=_ALLOCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def allocated_uses(spec: Spec) -> Guarantee:
-    """Where a record is used is drawn without looking at it."""
+    """With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over rounds
+    of k times the largest kappa^2, kappa = eta G / (b tau); twice that mu under replace-one. No secrecy of the steps is
+    claimed."""
+    # Where a record is used is drawn without looking at it.
     steps, uses = chains.required_steps(spec), assume.batches_of(spec)[0].uses or 1
     ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
     square = math.fsum(count * min(uses, made) * ratio * ratio for ratio, made, count in _rounds(steps))
@@ -137,17 +135,16 @@ def allocated_uses(spec: Spec) -> Guarantee:
 
 @ours(
     "composition.subsampled-with-replacement",
-    "A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and q "
-    "= 1 - (1 - 1/n)^b, its delta at ln(1 + q (e^epsilon - 1)) is at most the sum over k >= 1 of w_k times that of a "
-    "(k kappa)-Gaussian at epsilon, kappa = eta Delta / (b tau); both orders. The steps compose as loss "
-    "distributions.",
     Citation("balle2018subsampling", "Theorem 10, read as a dominating pair"),
     status=Status.AS_STATED,
     scope=_REPLACED,
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
 )
 def subsampled_with_replacement(spec: Spec) -> Guarantee:
-    """Slots that hold the record are refilled with others; a record drawn k times moves the sum k times as far."""
+    """A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and q =
+    1 - (1 - 1/n)^b, its delta at ln(1 + q (e^epsilon - 1)) is at most the sum over k >= 1 of w_k times that of a (k
+    kappa)-Gaussian at epsilon, kappa = eta Delta / (b tau); both orders. The steps compose as loss distributions."""
+    # Slots that hold the record are refilled with others; a record drawn k times moves the sum k times as far.
     steps, (batch, records) = chains.required_steps(spec), assume.batches_of(spec)
     size = batch.divisor(records)
     if records == 1:
@@ -172,15 +169,15 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
 
 @ours(
     "composition.with-replacement-renyi",
-    "A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi "
-    "divergence of order a is at most 1 / (a - 1) times log of the sum over k of w_k exp(a (a - 1) (k kappa)^2 / 2), "
-    "w_k the binomial probability of k uses. Steps add. No delta is too small for it.",
     Citation("mironov2017renyi", "Propositions 1 and 7, given the number of uses"),
     scope=_REPLACED,
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
 )
 def with_replacement_renyi(spec: Spec) -> Guarantee:
-    """How often a step draws the record does not depend on what the record is; so given away, it hides nothing."""
+    """A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi
+    divergence of order a is at most 1 / (a - 1) times log of the sum over k of w_k exp(a (a - 1) (k kappa)^2 / 2), w_k
+    the binomial probability of k uses. Steps add. No delta is too small for it."""
+    # How often a step draws the record does not depend on what the record is; so given away, it hides nothing.
     steps, (batch, records) = chains.required_steps(spec), assume.batches_of(spec)
     size = batch.divisor(records)
     if records == 1:
@@ -205,15 +202,15 @@ _SO_MANY_OTHERS = assume.caller_checked(
 
 @ours(
     "composition.truncated-poisson-renyi",
-    "The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, exp((a - "
-    "1) D_a) is the average of that of a Poisson step and that of a full batch, in which the record takes the place "
-    "of another and moves the sum by 2 kappa. Steps add. No delta is too small for it.",
     Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, given the others"),
     scope=_TRUNCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
 )
 def truncated_poisson_renyi(spec: Spec) -> Guarantee:
-    """How many others are drawn says nothing about the record."""
+    """The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, exp((a -
+    1) D_a) is the average of that of a Poisson step and that of a full batch, in which the record takes the place of
+    another and moves the sum by 2 kappa. Steps add. No delta is too small for it."""
+    # How many others are drawn says nothing about the record.
     rate = chains.required_steps(spec).rate
     full = hidden.full_chance(*_cap_and_others(spec), rate)
     return chains.stepwise_renyi(spec, lambda order, mu: hidden.capped_renyi(order, rate, mu, full, spec.relation))
@@ -227,17 +224,17 @@ def _truncated_unit(spec: Spec, size: int) -> Guarantee:
 
 @ours(
     "composition.truncated-poisson",
-    "Poisson batches of which only the first B records in the order of the table are used: given how many others are "
-    "drawn, a step is one of the Poisson theorem where they are fewer than B, and else the record takes the place of "
-    "another, which moves the sum by at most 2 kappa, at the same rate; delta is the average over the binomial number "
-    "of others. The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
     scope=_TRUNCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
     grouped=_truncated_unit,
 )
 def truncated_poisson(spec: Spec) -> Guarantee:
-    """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
+    """Poisson batches of which only the first B records in the order of the table are used: given how many others are
+    drawn, a step is one of the Poisson theorem where they are fewer than B, and else the record takes the place of
+    another, which moves the sum by at most 2 kappa, at the same rate; delta is the average over the binomial number of
+    others. The steps compose as loss distributions."""
+    # How many others are drawn says nothing about the record; nothing is added to delta for full batches.
     rate = chains.required_steps(spec).rate
     full = hidden.full_chance(*_cap_and_others(spec), rate)
     return _stepwise(spec, partial(hidden.capped_step, spec.relation, rate, full=full))
@@ -250,16 +247,16 @@ def _stepwise(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
 
 @ours(
     "composition.min-separation",
-    "If every record that was not used in the last s - 1 steps is drawn with probability p on its own, each step is "
-    "dominated, whatever was seen before, by that of Poisson batches at rate p: of the record it uses at most as "
-    "much. The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
     scope=_APART,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     grouped=lambda spec, size: chains.stepwise(spec, partial(hidden.unit_step, _free_chance(spec), size=size)),
 )
 def min_separation(spec: Spec) -> Guarantee:
-    """The proof is at the head of the file; that uses are apart is not used, and costs nothing."""
+    """If every record that was not used in the last s - 1 steps is drawn with probability p on its own, each step is
+    dominated, whatever was seen before, by that of Poisson batches at rate p: of the record it uses at most as much.
+    The steps compose as loss distributions."""
+    # The proof is at the head of the file; that uses are apart is not used, and costs nothing.
     return chains.stepwise(spec, partial(hidden.poisson_step, spec.relation, _free_chance(spec)))
 
 
@@ -270,14 +267,14 @@ def _free_chance(spec: Spec) -> float:
 
 @ours(
     "composition.separated-uses",
-    "If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are "
-    "mu-Gaussian DP with mu^2 = sum over every s steps of the largest kappa^2, kappa = eta G / (b tau); twice that mu "
-    "under replace-one. No secrecy of the steps is claimed.",
     Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
     scope=_APART,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def separated_uses(spec: Spec) -> Guarantee:
-    """Where a record is used is drawn without looking at it."""
+    """If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are mu-Gaussian
+    DP with mu^2 = sum over every s steps of the largest kappa^2, kappa = eta G / (b tau); twice that mu under
+    replace-one. No secrecy of the steps is claimed."""
+    # Where a record is used is drawn without looking at it.
     batch, records = assume.batches_of(spec)
     return chains.one_use_in(spec, batch.apart(records), 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0)

@@ -31,13 +31,13 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import window as windows
 from sordino.accounting.bounds.closed_forms import cyclic_shift, every_step_shift, kept_shifts, position_shifts
-from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of, required_contraction
+from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps
 from sordino.accounting.bounds.revealed import drawn_batches, parts_of_passes
 from sordino.accounting.bounds.segments import PassParts, gaussian_mixture, pass_sum_law, places_in_passes, segments_of
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, failing, mix
 from sordino.accounting.evaluate import as_stated, ours
-from sordino.accounting.scope import FIXED_ORDERS, Assumption, Scope, assumption, last_iterate_scope
+from sordino.accounting.scope import FIXED_ORDERS, Assumption, Scope, assumption, last_iterate_scope, promised
 from sordino.core import bound as constants
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation, View
 from sordino.core.gaussian import up
@@ -50,31 +50,30 @@ _ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them
 
 @as_stated(
     "shifted.full",
-    "With full batches, contraction c and ratio kappa the last of T iterates is mu-Gaussian DP with mu^2 = kappa^2 (1 "
-    "- c^T)/(1 + c^T) (1 + c)/(1 - c), and kappa^2 T for c >= 1; with varying schedules mu^2 is the least sum of "
-    "a_k^2 / tau_k^2 over shifts z_k = c_k z_{k-1} + s_k - a_k >= 0 with z_T = 0. Equality holds on quadratics with c "
-    "<= 1.",
     Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
     scope=last_iterate_scope(replace_one={Scheme.FULL}, add_remove={Scheme.FULL}),
     assumptions=(*chains.ANY_STEPS, chains.CONTRACTION, chains.EVERY_RECORD),
 )
 def full(spec: Spec) -> Guarantee:
-    """Every step moves; identical steps have a closed form."""
+    """With full batches, contraction c and ratio kappa the last of T iterates is mu-Gaussian DP with mu^2 = kappa^2 (1
+    - c^T)/(1 + c^T) (1 + c)/(1 - c), and kappa^2 T for c >= 1; with varying schedules mu^2 is the least sum of a_k^2 /
+    tau_k^2 over shifts z_k = c_k z_{k-1} + s_k - a_k >= 0 with z_T = 0. Equality holds on quadratics with c <= 1."""
+    # Every step moves; identical steps have a closed form.
     return GaussianDP(every_step_shift(chains.shift_steps(spec)))
 
 
 @as_stated(
     "shifted.cyclic",
-    "With l >= 2 cyclic batches, contraction c < 1 and ratio kappa the last iterate after K epochs is mu-Gaussian DP "
-    "with mu^2 = kappa^2 [1 + c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - q)/(1 + q)], q = c^(l(K-1)); kappa^2 [1 + (K-1)/l] "
-    "for c = 1. With varying schedules, a partial last epoch or c > 1 the least cost of shifts is computed for every "
-    "position of the record, and the largest counts.",
     Citation("bok2024shifted", "Theorem 4.5"),
     scope=last_iterate_scope(replace_one={Scheme.CYCLIC}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
 )
 def cyclic(spec: Spec) -> Guarantee:
-    """With identical steps the worst record is the one whose last use is the last step; otherwise all are tried."""
+    """With l >= 2 cyclic batches, contraction c < 1 and ratio kappa the last iterate after K epochs is mu-Gaussian DP
+    with mu^2 = kappa^2 [1 + c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - q)/(1 + q)], q = c^(l(K-1)); kappa^2 [1 + (K-1)/l] for
+    c = 1. With varying schedules, a partial last epoch or c > 1 the least cost of shifts is computed for every position
+    of the record, and the largest counts."""
+    # With identical steps the worst record is the one whose last use is the last step; otherwise all are tried.
     period, steps = chain_of(spec).batches_per_epoch(spec.n), chains.shift_steps(spec)
     if isinstance(steps, IdenticalSteps):
         return GaussianDP(cyclic_shift(steps.contraction, steps.ratio, period, -(-steps.count // period)))
@@ -83,14 +82,14 @@ def cyclic(spec: Spec) -> Guarantee:
 
 @ours(
     "shifted.shuffle-once",
-    "With records shuffled once, delta(epsilon) is at most the average over the record's batch j of the delta of a "
-    "mu_j-Gaussian, mu_j being the least cost of shifts for a record in the j-th of the cyclic batches.",
     Citation("bok2024shifted", "Theorem 4.5, given the order, averaged over it"),
     scope=last_iterate_scope(replace_one={Scheme.SHUFFLE_ONCE}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
 )
 def shuffle_once(spec: Spec) -> Guarantee:
-    """Given the order the run is cyclic; the order is independent of the data and may be revealed."""
+    """With records shuffled once, delta(epsilon) is at most the average over the record's batch j of the delta of a
+    mu_j-Gaussian, mu_j being the least cost of shifts for a record in the j-th of the cyclic batches."""
+    # Given the order the run is cyclic; the order is independent of the data and may be revealed.
     chain, steps = chain_of(spec), chains.shift_steps(spec)
     period = chain.batches_per_epoch(spec.n)
     if isinstance(steps, ListedSteps):
@@ -124,16 +123,15 @@ _SMALLEST_CONTRACTION = 1e-9
 
 def contraction_and_ratio(spec: Spec) -> tuple[float, float]:
     """c > 0 and kappa of the identical steps of a run that meets the needs below."""
-    (step, _), ratio = chains.constant_step(spec), chains.required_ratio(chains.required_steps(spec))
-    return max(required_contraction(spec).at(step), _SMALLEST_CONTRACTION), ratio
+    (step, _), ratio = chains.constant_step(spec), chains.required_steps(spec).constant_ratio
+    return max(chains.required_contraction(spec).at(step), _SMALLEST_CONTRACTION), promised(ratio)
 
 
 def _contraction(name: str, limit: str, holds: Callable[[float], bool]) -> Assumption:
-    """A limit on the modulus of a constant step, where one is certified."""
+    """A limit on the modulus of a constant step."""
 
     def failure(spec: Spec) -> str | None:
-        contraction, eta = contraction_of(spec), chain_of(spec).step_size.constant
-        modulus = 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
+        modulus = chains.required_contraction(spec).at(chains.constant_step(spec)[0])
         return None if holds(modulus) else f"needs a contraction {limit}, and c = {modulus:.6g}"
 
     return Assumption(name, limit, failure)
@@ -159,7 +157,7 @@ def sampled_chain(spec: Spec) -> windows.SampledChain:
     run = windows.SampledChain(contraction, ratio, chain.rate(spec.n), chain.steps)
     if chain.batch.scheme is not Scheme.POISSON:
         return run
-    failure = required_contraction(spec).failure
+    failure = chains.required_contraction(spec).failure
     return replace(run, sampled=_POISSON_PAIRS[spec.relation], move=left_by_use(spec, ratio), failure=failure)
 
 
@@ -194,38 +192,34 @@ _fresh_batches = partial(
 
 @_fresh_batches(
     "shifted.random-batches",
-    "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two records, "
-    "the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) sqrt(theta))), C_q(G(kappa "
-    "/ sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta in (0, 1). Poisson batches: the "
-    "same with the Poisson pairs in place of C_q, where every batch that can be drawn contracts by c (batches too "
-    "large for that are rarer than a thousandth of delta, which is added). Window and split are chosen for the spec's "
-    "delta, 1e-6 if it states none.",
     Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
 )
 def random_batches(spec: Spec) -> Guarantee:
-    """Any window and split are valid; the best ones found are used, plain composition being one of them."""
+    """With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two records,
+    the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) sqrt(theta))), C_q(G(kappa /
+    sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta in (0, 1). Poisson batches: the same
+    with the Poisson pairs in place of C_q, where every batch that can be drawn contracts by c (batches too large for
+    that are rarer than a thousandth of delta, which is added). Window and split are chosen for the spec's delta, 1e-6
+    if it states none."""
+    # Any window and split are valid; the best ones found are used, plain composition being one of them.
     return windows.best_with_largest_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
 @_fresh_batches(
     "shifted.random-participation",
-    "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most s_0 "
-    "sum_j c^j B_j with independent Bernoulli(q) variables B_j and s_0 = kappa tau (eta min(Delta, 2 G) / b for "
-    "Poisson batches under replace-one), and delta is averaged over its law, rounded up. Window and split are chosen "
-    "for the spec's delta, 1e-6 if it states none.",
     Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
 )
 def random_participation(spec: Spec) -> Guarantee:
-    """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
+    """As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most s_0
+    sum_j c^j B_j with independent Bernoulli(q) variables B_j and s_0 = kappa tau (eta min(Delta, 2 G) / b for Poisson
+    batches under replace-one), and delta is averaged over its law, rounded up. Window and split are chosen for the
+    spec's delta, 1e-6 if it states none."""
+    # Given the revealed batches the window's composition holds with their distance; revealing them averages delta.
     return windows.best_with_random_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
 @ours(
     "shifted.revealed-batches",
-    "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at most "
-    "the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of shifts "
-    "given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window do not look "
-    "ahead; both can only enlarge the bound.",
     Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
     scope=last_iterate_scope(
         replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED, Scheme.POISSON}, add_remove={Scheme.POISSON}
@@ -234,7 +228,11 @@ def random_participation(spec: Spec) -> Guarantee:
     certificates=sampled_certificates,
 )
 def revealed_batches(spec: Spec) -> Guarantee:
-    """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""
+    """With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at most
+    the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of shifts given B.
+    Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window do not look ahead; both
+    can only enlarge the bound."""
+    # Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas.
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
 
     def law(parts: PassParts) -> windows.RoundedLaw:
@@ -259,7 +257,7 @@ def _mixtures(spec: Spec, law: Callable[[PassParts], windows.RoundedLaw]) -> Gua
 
 def _composed(spec: Spec, segment: Callable[[PassParts], Guarantee], segments: Counter[PassParts]) -> Guarantee:
     """The composition; Poisson batches that are too large for the modulus fail once for the whole run."""
-    failure = required_contraction(spec).failure if chain_of(spec).batch.scheme is Scheme.POISSON else 0.0
+    failure = chains.required_contraction(spec).failure if chain_of(spec).batch.scheme is Scheme.POISSON else 0.0
     return failing(compose((segment(parts), count) for parts, count in segments.items()), failure)
 
 
@@ -294,16 +292,16 @@ def _few_positions(spec: Spec) -> str | None:
 
 @ours(
     "composition.kept",
-    "If the iterates t_1 < ... < t_m of a chain are kept, they are together mu-Gaussian DP with mu^2 the sum over the "
-    "segments between them of the least cost of shifts from distance 0 to distance 0, for the worst position of the "
-    "record; with records shuffled once delta is the average over positions. Averages of kept iterates are "
-    "post-processing.",
     Citation("dong2022gaussian", "Corollary 3.3, over segments bounded by Bok et al. 2024, Section 4"),
     scope=_kept_on({Relation.REPLACE_ONE: {Scheme.FULL, *FIXED_ORDERS}, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=(*chains.ANY_STEPS, _few_positions, chains.CONTRACTION, chains.EVERY_RECORD),
 )
 def kept(spec: Spec) -> Guarantee:
-    """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""
+    """If the iterates t_1 < ... < t_m of a chain are kept, they are together mu-Gaussian DP with mu^2 the sum over the
+    segments between them of the least cost of shifts from distance 0 to distance 0, for the worst position of the
+    record; with records shuffled once delta is the average over positions. Averages of kept iterates are
+    post-processing."""
+    # Only kept iterates are released; unkept ones, and diagnostics computed from them, are not.
     chain = chain_of(spec)
     mus = kept_shifts(chains.shift_steps(spec), chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
     if chain.batch.scheme is Scheme.SHUFFLE_ONCE:
@@ -330,17 +328,17 @@ def _few_places(spec: Spec) -> str | None:
 
 @ours(
     "composition.kept-random",
-    "Kept iterates of a chain with contraction c <= 1 on random batches are dominated by the composition over the "
-    "segments between them of last-iterate pairs from a common point: revealed batches, or a window for batches drawn "
-    "afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later parts are "
-    "given a use of their own, uniform in each. Averages of kept iterates are post-processing.",
     Citation("zhu2022optimal", "Theorem 10, over segments bounded as in Bok et al. 2024, Section 4"),
     scope=_kept_on(_RANDOM),
     assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _few_places, chains.ANY_TWO_RECORDS),
     certificates=sampled_certificates,
 )
 def kept_random(spec: Spec) -> Guarantee:
-    """Both ways of looking at a segment hold; the composition with the smaller epsilon is used."""
+    """Kept iterates of a chain with contraction c <= 1 on random batches are dominated by the composition over the
+    segments between them of last-iterate pairs from a common point: revealed batches, or a window for batches drawn
+    afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later parts are
+    given a use of their own, uniform in each. Averages of kept iterates are post-processing."""
+    # Both ways of looking at a segment hold; the composition with the smaller epsilon is used.
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
     if chain.batch.scheme is Scheme.RESHUFFLED or contraction >= 1.0 or chain.rate(spec.n) >= 1.0:
         return revealed_batches.proof(spec)
@@ -384,16 +382,16 @@ _CONVEX_CHAIN = (chains.EQUAL_BATCHES, chains.CONVEX_CLIPPING, *CONTRACTED_CHAIN
 
 @ours(
     "shifted.affine",
-    "If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of "
-    "the last iterate is at most the average over the batches of that of mu(B)-Gaussian DP, mu(B) = kappa |sum of "
-    "c^(T-k) B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them.",
     Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3, given the batches"),
     scope=Scope({"noisy-gradient"}, {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
     assumptions=(*_CONVEX_CHAIN, _constant_curvature, chains.UNPROJECTED, _few_places),
     certificates=sampled_certificates,
 )
 def affine(spec: Spec) -> Guarantee:
-    """Given the batches, the exact Gaussian; the batches are revealed, and delta is averaged."""
+    """If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of the
+    last iterate is at most the average over the batches of that of mu(B)-Gaussian DP, mu(B) = kappa |sum of c^(T-k)
+    B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them."""
+    # Given the batches, the exact Gaussian; the batches are revealed, and delta is averaged.
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
     period, log = chain.batches_per_epoch(spec.n), math.log(contraction)
 

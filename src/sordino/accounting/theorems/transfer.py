@@ -18,7 +18,6 @@ from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.atomic_pairs import pair_from_curve
 from sordino.core.spec import GaussianStart, Scheme, Spec
-from sordino.core.validate import InputError
 
 _TRANSFER_ACCURACY = 1e-13
 
@@ -102,15 +101,12 @@ _PLAIN_CHAIN = (chains.STRONG, chains.CONSTANT, chains.UNPROJECTED, chains.CONVE
 
 
 def posterior_mu(spec: Spec) -> float:
-    """Delta sqrt(2 eta) / (n tau sqrt(m)) of pi proportional to exp(-(2 eta / tau^2) F); 0 without its numbers."""
-    chain = chain_of(spec)
-    sensitivity, convexity = (assume.certificate_for(spec, constant) for constant in _POSTERIOR)
-    step, scale = chain.step_size.constant, chain.noise.scale.constant
-    if sensitivity is None or convexity is None or convexity.value == 0.0 or step is None or scale is None:
-        return 0.0
-    noise = scale * chain.noise.deviation
+    """Delta sqrt(2 eta) / (n tau sqrt(m)) of pi proportional to exp(-(2 eta / tau^2) F)."""
+    sensitivity, convexity = assume.section_values(spec, _POSTERIOR).values()
+    step, scale = chains.constant_step(spec)
+    noise = scale * chain_of(spec).noise.deviation
     # What underflows is rounded up to 1e-300.
-    lean = max(sensitivity.value / spec.n * math.sqrt(2 * step) / math.sqrt(convexity.value), 1e-300)
+    lean = max(sensitivity / spec.n * math.sqrt(2 * step) / math.sqrt(convexity), 1e-300)
     return up(lean / noise * (1 + 1e-15), 4)
 
 
@@ -124,16 +120,12 @@ _AUDIBLE_POSTERIOR = assume.at_most(
 
 @as_stated(
     "mcmc.transfer",
-    "If the law of the last iterate is within r = zeta rate^T + bias of pi proportional to exp(-(2 eta / tau^2) F) in "
-    "total variation on every dataset, F the m-strongly convex mean objective, it is (epsilon, delta_mu(epsilon) + r "
-    "(1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m)); mu = Delta / sqrt(n m) for tau^2 "
-    "= 2 eta / n.",
     Citation("bertazzi2025differential", "Proposition 3.2(i)"),
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
         chains.SENSITIVITY,
         chains.CONVEXITY,
-        assume.certified_section("convergence", _CONVERGENCE),
+        assume.certified(*_CONVERGENCE, section="convergence"),
         *_PLAIN_CHAIN,
         _AUDIBLE_POSTERIOR,
         caller_checked(
@@ -143,26 +135,26 @@ _AUDIBLE_POSTERIOR = assume.at_most(
     ),
 )
 def transfer(spec: Spec) -> Guarantee:
-    """The triangle inequality, once for each neighbour."""
+    """If the law of the last iterate is within r = zeta rate^T + bias of pi proportional to exp(-(2 eta / tau^2) F) in
+    total variation on every dataset, F the m-strongly convex mean objective, it is (epsilon, delta_mu(epsilon) + r (1 +
+    e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m)); mu = Delta / sqrt(n m) for tau^2 = 2 eta
+    / n."""
+    # The triangle inequality, once for each neighbour.
     zeta, rate, bias = assume.section_values(spec, _CONVERGENCE).values()
     return transferred(GaussianDP(posterior_mu(spec)), distance_after(zeta, rate, bias, chain_of(spec).steps))
 
 
 # The last iterate of the unadjusted Langevin algorithm: its posterior's privacy, weakened by a computed distance.
 
-_USED = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY, constants.SMOOTHNESS, constants.GROWTH_AT_ZERO)
+_USED = (constants.STRONG_CONVEXITY, constants.SMOOTHNESS, constants.GROWTH_AT_ZERO)
 _ACCURACY = 1e-14
 _FARTHEST = 1e300  # a start this many noises away from the minimiser is taken to be at the largest distance there is
 
 
 def distance_to_posterior(spec: Spec) -> float:
     """The total variation of a run that meets the needs below, rounded up."""
-    chain, dim = chain_of(spec), spec.problem.dim if spec.problem is not None else None
-    values = [certificate.value for certificate in assume.section_certificates(spec, _USED)]
-    step, scale = chain.step_size.constant, chain.noise.scale.constant
-    if len(values) < len(_USED) or dim is None or step is None or scale is None:
-        raise InputError("This theorem needs certified curvature and a certified start. Use evaluate.")
-    _, m, smooth, at_zero = values
+    chain, dim, (step, scale) = chain_of(spec), spec.dim, chains.constant_step(spec)
+    m, smooth, at_zero = assume.section_values(spec, _USED).values()
     noise = scale * chain.noise.deviation * (1 - _ACCURACY)
     # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
     begun = chain.start
@@ -175,24 +167,17 @@ def distance_to_posterior(spec: Spec) -> float:
 
 @assumption("rate", "eta m is above 1e-300")
 def _lasting_rate(spec: Spec) -> str | None:
-    convexity, step = assume.certificate_for(spec, constants.STRONG_CONVEXITY), chain_of(spec).step_size.constant
-    if convexity is None or step is None or step * convexity.value > 1e-300:
-        return None
-    return f"needs eta m above 1e-300, and it is {step * convexity.value:.3g}"
+    rate = chains.constant_step(spec)[0] * float(chains.stated_value(spec, constants.STRONG_CONVEXITY))
+    return None if rate > 1e-300 else f"needs eta m above 1e-300, and it is {rate:.3g}"
 
 
 @ours(
     "mcmc.transfer-langevin",
-    "A full-batch chain with eta M < 2 on m-strongly convex, M-smooth objectives is within r of pi proportional to "
-    "exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + "
-    "sqrt(KL_p / 2) (Wasserstein contraction, a Gaussian shift over the last p steps, and Girsanov's theorem over "
-    "them), so it is (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / "
-    "(n tau sqrt(m)).",
     Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
     scope=last_iterate_scope(replace_one={Scheme.FULL}),
     assumptions=(
         *chains.CURVATURE,
-        assume.certified_section("gradient_growth", (constants.GROWTH_AT_ZERO,)),
+        assume.certified(constants.GROWTH_AT_ZERO, section="gradient_growth"),
         *_PLAIN_CHAIN,
         chains.STEP_BELOW_TWICE_INVERSE,
         _lasting_rate,
@@ -205,5 +190,9 @@ def _lasting_rate(spec: Spec) -> str | None:
     ),
 )
 def transfer_langevin(spec: Spec) -> Guarantee:
-    """The triangle inequality, once for each neighbour, at a distance that is computed rather than declared."""
+    """A full-batch chain with eta M < 2 on m-strongly convex, M-smooth objectives is within r of pi proportional to
+    exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + sqrt(KL_p
+    / 2) (Wasserstein contraction, a Gaussian shift over the last p steps, and Girsanov's theorem over them), so it is
+    (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m))."""
+    # The triangle inequality, once for each neighbour, at a distance that is computed rather than declared.
     return transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))
