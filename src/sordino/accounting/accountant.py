@@ -21,15 +21,12 @@ from sordino.mechanisms.chain.specs import ChainOptions, Step
 
 @dataclass(frozen=True)
 class Run:
-    """A described run, or several on the same data; `spec.to_json()` is what `sordino certify` reads.
+    """A described run, or several on the same data: its `spec`, as JSON text, is what `sordino certify` reads.
 
     >>> from sordino import accounting
     >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
     >>> round(run.epsilon(1e-5), 3), round(run.delta(1.0), 6)
     (1.993, 0.00683)
-
-    Attributes:
-        spec: the description.
     """
 
     spec: Spec
@@ -144,17 +141,12 @@ def dp_sgd(
     batch_size: int | None = None,
     scheme: str = "poisson",
 ) -> Run:
-    """Noised sums of clipped gradients, all of them seen: DP-SGD with any optimiser.
+    """Noised sums of clipped gradients, `steps` of them, all seen: DP-SGD with any optimiser.
 
-    Args:
-        noise_multiplier: standard deviation of the noise on a sum, over the clip.
-        steps: number of noised sums.
-        relation: "add-remove" or "replace-one"; under replace-one a record moves a sum by twice the clip.
-        sampling_rate: chance of a record to be in a Poisson batch.
-        records: number of records, for other batches.
-        batch_size: records of a batch, for other batches.
-        scheme: "poisson", "truncated-poisson", "without-replacement", "with-replacement", "reshuffled",
-            "random-allocation", "cyclic" or "full".
+    `noise_multiplier` is the deviation of the noise on a sum over the clip; under the `relation` replace-one a record
+    moves a sum by twice the clip. Batches of the `scheme` "poisson" need a `sampling_rate`, the chance of a record to
+    be in one; those of "truncated-poisson", "without-replacement", "with-replacement", "reshuffled",
+    "random-allocation", "cyclic" and "full" the number of `records` and of those of a batch, `batch_size`.
 
     Returns: a `Run`. Raises: `InputError`.
 

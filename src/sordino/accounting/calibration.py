@@ -120,13 +120,9 @@ _ROUNDS = 60
 
 @dataclass(frozen=True)
 class Calibration:
-    """The calibrated run: which knob, its value, and what every theorem says of the result.
+    """The calibrated run, `spec`: the `value` of the `knob` that was turned towards `target_epsilon`.
 
-    Attributes:
-        knob: what was turned.
-        value: its value now.
-        target_epsilon: what was asked for.
-        explanation: what every theorem says of the run; `spec` is the run itself.
+    The `explanation` has what every theorem says of it.
 
     >>> import sordino
     >>> run = sordino.accounting.gaussian(noise_multiplier=1.0, relation="add-remove")
@@ -147,13 +143,10 @@ class Calibration:
 
 
 def calibrate(spec: specs.Spec, epsilon: float, delta: float, over: str) -> Calibration:
-    """Find the least private value of a knob that still meets the target.
+    """Find the least private value of a number of a run, the `spec`, that still meets an `epsilon` and a `delta`.
 
-    Args:
-        spec: the run; the knob's present value is where the search starts.
-        epsilon: target epsilon; 0 asks for a total variation distance of at most delta.
-        delta: target delta in (0, 1).
-        over: "noise", "steps", "batch" or "clip".
+    The number is `over`: "noise", "steps", "batch" or "clip"; the search starts at its present value. Epsilon 0 asks
+    for a total variation distance of at most delta.
 
     Returns: a `Calibration`: the value, the run that has it, and what theorems say of that run. Raises: `InputError`
     for a knob that the run has not, or a target that the knob cannot reach.

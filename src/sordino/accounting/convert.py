@@ -195,12 +195,9 @@ def subsample(guarantee: claims.Guarantee, rate: float, relation: Relation) -> c
     and E = 1 + q (x - 1). The hockey stick is a delta(log(E q / a)) with a = 1 - E (1 - q) <= q, and E q >= a x, since
     E (q + x (1 - q)) - x = q (1 - q) (1 - x)^2 >= 0. Under replace-one nothing bounds (A, B), so that is refused.
 
-    Args:
-        guarantee: of the mechanism on all records, under add-remove.
-        rate: the chance with which each record takes part.
-        relation: of the guarantee that is given.
+    `guarantee` is that of the mechanism on all records, `relation` that of this guarantee.
 
-    Returns: the guarantee of the sampled mechanism, under add-remove. Raises: `InputError` for a rate outside of
+    Returns: the guarantee of the sampled mechanism, under add-remove. Raises: `InputError` for a `rate` outside of
     (0, 1], or a guarantee that is not under add-remove.
 
     >>> from sordino.accounting import PureDP, subsample

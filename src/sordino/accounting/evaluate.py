@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path
 
 from sordino.accounting import convert
@@ -61,20 +62,14 @@ def theorem(
     counts_rounding: bool = False,
     grouped: Callable[[Spec, int], Guarantee] | None = None,
 ) -> Callable[[Proof], Theorem]:
-    """Register a proof, a function from a spec to the guarantee of one run, as a theorem.
+    """Register a proof, a function from a spec to the guarantee of one run, as a theorem with a new `id`.
 
-    The first paragraph of its docstring is the statement: what is proved, in one or two sentences.
-
-    Args:
-        id: a new name, family first.
-        citation: where it is proved.
-        status: how it relates to that place.
-        scope: the runs it is about.
-        assumptions: conditions on their numbers, each with its check.
-        certificates: the certified constants that it uses; absent: those that its assumptions name.
-        rests_on: the theorems that it uses for parts of a run.
-        counts_rounding: whether the proof itself takes `algorithm.rounding` into account.
-        grouped: the guarantee of so many records that come or go together, under add-remove.
+    The first paragraph of its docstring is the statement: what is proved, in one or two sentences. The `citation` says
+    where, the `status` how it relates to that place, the `scope` which runs it is about, and `assumptions` are
+    conditions on their numbers, each with its check. `certificates` are the certified constants that it uses (absent:
+    those that its assumptions name), and `rests_on` the theorems that it uses for parts of a run. `counts_rounding`
+    says whether the proof itself takes `algorithm.rounding` into account; `grouped` is the guarantee of so many records
+    that come or go together, under add-remove.
 
     Returns: a decorator for the proof. Raises: `SordinoError` for an id that another proof has.
 
@@ -209,13 +204,9 @@ def copies(algorithm: Algorithm) -> int:
 
 @dataclass(frozen=True)
 class Explanation(Result):
-    """What every theorem said about a run at a delta: bounds with their epsilon, smallest first, and the others.
+    """What every theorem said about a run, the `spec`, at a `delta`.
 
-    Attributes:
-        spec: the run.
-        delta: at which bounds were compared.
-        bounds: every bound with its epsilon, smallest first.
-        inapplicable: the theorems that say nothing, each with its reason.
+    There are `bounds`, each with its epsilon, smallest first; the `inapplicable` theorems say nothing, and why.
 
     >>> from sordino import accounting
     >>> answer = accounting.gaussian(noise_multiplier=2.0, relation="add-remove").explanation(1e-5)
@@ -239,15 +230,11 @@ class Explanation(Result):
         return self.bounds[0][1] if self.bounds else math.inf
 
     @property
-    def near_misses(self) -> tuple[Inapplicable, ...]:
-        """The theorems whose scope holds the run, and which fail by an assumption or a constant."""
-        asked = {one.id for one in theorems() if one.scope.failure(self.spec) is None}
-        return tuple(one for one in self.inapplicable if one.theorem in asked)
-
-    @property
     def shown(self) -> ResultTable:
         """Winner first, then the losers; what the winner depends on, and near misses."""
-        spec, best, near = self.spec, self.tightest, self.near_misses
+        spec, best = self.spec, self.tightest
+        asked = {one.id for one in theorems() if one.scope.failure(spec) is None}
+        near = [one for one in self.inapplicable if one.theorem in asked]
         unit = "record" if column_of(spec.unit) is None else f"one value of {column_of(spec.unit)!r}"
         title = f"{'; '.join(spec.ran)}. Relation {spec.relation}, unit {unit}, view {spec.view}, delta {self.delta:g}."
         rows = [(bound.theorem, epsilon, bound.status.value, str(bound.citation)) for bound, epsilon in self.bounds]
@@ -285,16 +272,12 @@ def explain(spec: Spec, delta: float) -> Explanation:
     delta = check_delta(delta)
     answers = [evaluate(theorem, spec) for theorem in theorems()]
     bounds = [(answer, answer.guarantee.epsilon(delta)) for answer in answers if isinstance(answer, Bound)]
-    bounds.sort(key=lambda item: (item[1], item[0].theorem))
-    return Explanation(spec, delta, tuple(bounds), tuple(one for one in answers if isinstance(one, Inapplicable)))
+    inapplicable = tuple(one for one in answers if isinstance(one, Inapplicable))
+    return Explanation(spec, delta, tuple(sorted(bounds, key=itemgetter(1))), inapplicable)
 
 
 def certify(spec: Spec | str | Path, delta: float | None = None) -> Explanation:
-    """Ask every theorem how private a described run is; no data are read.
-
-    Args:
-        spec: a `Spec`, or the path of a SPEC.json.
-        delta: at which bounds are compared; absent: the spec's.
+    """Ask every theorem how private a run is, a `spec` or the path of a SPEC.json, at a `delta`; no data are read.
 
     Returns: an `Explanation`: its `epsilon` and `tightest` bound, every other `bounds`, and why the rest is
     `inapplicable`. Raises: `InputError` where neither the spec nor the caller states delta, or the file is no spec.

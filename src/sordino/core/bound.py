@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import cache
 from importlib import resources
+from operator import attrgetter
 from typing import Literal
 
 from sordino.core import validate
@@ -51,11 +52,7 @@ _FIELD = re.compile(r"(\w+)\s*=\s*[{\"](.*?)[}\"]\s*,?\s*(?=\n|$)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Citation:
-    """Where a statement is proved: bibliography key and locator. A citation without a locator is refused.
-
-    Args:
-        key: of an entry in `references.bib`.
-        locator: theorem, section or page.
+    """Where a statement is proved: the `key` of an entry in references.bib, and a `locator` such as a theorem or page.
 
     >>> from sordino.accounting import Citation
     >>> Citation("mironov2017renyi", "Proposition 1").locator
@@ -146,16 +143,9 @@ class Constant:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A value for a constant, with the evidence for it.
+    """A `value` for a `constant`, which says on which side of the truth it is, with its `evidence` and a `reason`.
 
     A theorem refuses one whose `reads_private_data` is true: a constant computed from private rows is a release.
-
-    Attributes:
-        constant: which constant it is, and on which side of the truth its value has to be.
-        value: the number.
-        evidence: how it is known.
-        reason: one sentence that says why it holds.
-        reads_private_data: whether private rows were read to find it.
 
     >>> from sordino.core.spec import Problem
     >>> Problem(n=10, dim=1, gradient_bound=1.0).gradient_bound.evidence.word
@@ -182,7 +172,8 @@ class Certificate:
     @classmethod
     def from_dict(cls, data: Json) -> "Certificate":
         """Read the JSON form."""
-        constant, evidence = constant_named(data["constant"]), Evidence.from_word("evidence", data["evidence"])
+        constant = _CONSTANTS[validate.one_of("constant", data["constant"], _CONSTANTS)]
+        evidence = Evidence.from_word("evidence", data["evidence"])
         return cls(constant, data["value"], evidence, data["reason"], data["reads_private_data"])
 
 
@@ -208,8 +199,10 @@ DISTANCE = Constant(
 )
 REGULARISER_STRONG_CONVEXITY = Constant("regulariser.strong_convexity", _LOW, "strong convexity of the regulariser")
 REGULARISER_SMOOTHNESS = Constant("regulariser.smoothness", _UP, "smoothness of the regulariser")
-GROWTH_G0 = Constant("gradient_growth.g0", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g0")
-GROWTH_G1 = Constant("gradient_growth.g1", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g1")
+GROWTH_G0, GROWTH_G1 = (
+    Constant(f"gradient_growth.{name}", _UP, f"|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: {name}")
+    for name in ("g0", "g1")
+)
 HOELDER_CONSTANT = Constant("hoelder.constant", _UP, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: L")
 HOELDER_EXPONENT = Constant("hoelder.exponent", _LOW, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: a", SHARE)
 GROWTH_AT_ZERO = Constant("gradient_growth.at_zero", _UP, "sup |grad f(0, x)|")
@@ -231,14 +224,7 @@ FLOATING_POINT = Constant(
     "floating_point", _UP, "largest difference that rounding makes to any probability", PROBABILITY
 )
 TARGET_WIDTH = Constant("target_width", _UP, "sup |y - y'| of two encoded targets")
-
-
-def constant_named(name: str) -> Constant:
-    """Look a constant up by the name it has in SPEC.json."""
-    for value in (*globals().values(), *DISSIPATIVITY.values()):
-        if isinstance(value, Constant) and value.name == name:
-            return value
-    raise validate.refuse("constant", "to be a name listed in sordino.core.bound", name)
+_CONSTANTS = {one.name: one for one in (*vars().values(), *DISSIPATIVITY.values()) if isinstance(one, Constant)}
 
 
 class Status(StrEnum):
@@ -256,16 +242,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Bound:
-    """A guarantee with its relation, view, certificates, theorem and citation; without these no number is printed.
+    """A `guarantee` with its `relation` and `view`; without these no number is printed.
 
-    Attributes:
-        guarantee: the upper bound on privacy loss.
-        relation: which datasets are neighbours.
-        view: what is seen of the run.
-        certificates: the constants that the theorem used.
-        theorem: its id.
-        citation: where it is proved.
-        status: how it relates to the paper.
+    It names the `theorem` by its id, with its `citation` and `status`, and the `certificates` that the theorem used.
 
     >>> from sordino import accounting
     >>> bound = accounting.gaussian(noise_multiplier=2.0, relation="add-remove").bound(1e-5)
@@ -305,11 +284,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Inapplicable:
-    """Why a theorem says nothing about a run: the condition and both sides of the inequality that fails.
-
-    Attributes:
-        theorem: its id.
-        reason: one sentence.
+    """Why the `theorem` of this id says nothing about a run; the `reason` has both sides of the inequality that fails.
 
     >>> from sordino import accounting
     >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
@@ -332,8 +307,8 @@ def exactly_computed(reason: str) -> Certificate:
 
 def floating_point_line(bound: Bound) -> Certificate:
     """What a bound says about floating point; a bound that says nothing does not cover it."""
-    lines = [certificate for certificate in bound.certificates if certificate.constant == FLOATING_POINT]
-    return min(lines, key=lambda certificate: certificate.evidence, default=NOT_COVERED)
+    lines = (certificate for certificate in bound.certificates if certificate.constant == FLOATING_POINT)
+    return min(lines, key=attrgetter("evidence"), default=NOT_COVERED)
 
 
 def floating_point_answer(bound: Bound) -> dict[str, object]:
@@ -342,12 +317,7 @@ def floating_point_answer(bound: Bound) -> dict[str, object]:
     return {"total_variation": line.value, "evidence": line.evidence.word, "reason": line.reason}
 
 
-def with_floating_point(bound: Bound, line: Certificate) -> Bound:
-    """The bound with this line, in place of one it may have."""
-    return replace(bound, certificates=(*without_floating_point(bound).certificates, line))
-
-
-def without_floating_point(bound: Bound) -> Bound:
-    """The bound as its theorem gives it."""
-    kept = tuple(certificate for certificate in bound.certificates if certificate.constant != FLOATING_POINT)
-    return replace(bound, certificates=kept)
+def with_floating_point(bound: Bound, *line: Certificate) -> Bound:
+    """The bound with this line, in place of one it may have; without any as its theorem gives it."""
+    kept = (certificate for certificate in bound.certificates if certificate.constant != FLOATING_POINT)
+    return replace(bound, certificates=(*kept, *line))

@@ -89,11 +89,7 @@ def show_down(value: float, digits: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Bracket:
-    """A number known to lie in ``[low, high]``; every two-sided computation answers with one.
-
-    Attributes:
-        low: at most the number.
-        high: at least the number.
+    """A number that is known to be at least `low` and at most `high`; every two-sided computation answers with one.
 
     >>> from sordino.accounting import Bracket
     >>> Bracket(0.99, 1.01).high

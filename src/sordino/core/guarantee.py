@@ -59,13 +59,9 @@ register = KINDS.register
 
 
 def guarantee_from_dict(data: Json) -> Guarantee:
-    """Read any registered guarantee.
+    """Read any registered guarantee from the `data` that its `to_dict` gave.
 
-    Args:
-        data: what `Guarantee.to_dict` gave.
-
-    Returns: the guarantee, of the kind that was written. Raises: `InputError` for a kind that is not registered, or
-    values that it does not allow.
+    Returns: the guarantee. Raises: `InputError` for a kind that is not registered, or values that it does not allow.
 
     >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
     GaussianDP(mu=1.0)

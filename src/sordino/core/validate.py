@@ -91,11 +91,8 @@ class Mistakes(InputError):
         super().__init__(" ".join([*map(str, self.errors[: self.shown]), *rest]))
 
 
-class Checks:
+class Checks(list[InputError]):
     """Checks that all run, whatever each of them refuses; what was refused is raised together."""
-
-    def __init__(self) -> None:
-        self._errors: list[InputError] = []
 
     def attempt(self, check: Callable[..., Checked], *arguments: object) -> Checked | None:
         """What a check answers, or None where it refuses."""
@@ -107,12 +104,12 @@ class Checks:
 
     def refused(self, *errors: InputError) -> None:
         for error in errors:
-            self._errors += error.errors if isinstance(error, Mistakes) else (error,)
+            self.extend(error.errors if isinstance(error, Mistakes) else (error,))
 
     def finish(self) -> None:
         """Raise what was refused: nothing, the one error itself, or all of them as `Mistakes`."""
-        if self._errors:
-            raise_alone(self._errors[0] if len(self._errors) == 1 else Mistakes(self._errors))
+        if self:
+            raise_alone(self[0] if len(self) == 1 else Mistakes(self))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from sordino.accounting.evaluate import Explanation, as_json, explain
 from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, Verdict, VerdictKind, verdict
 from sordino.core import __version__
-from sordino.core.bound import Bound, Relation, View, floating_point_line, with_floating_point, without_floating_point
+from sordino.core.bound import Bound, Relation, View, floating_point_line, with_floating_point
 from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, NoisedSums, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
@@ -256,7 +256,7 @@ class Subject:
             certificate += "This page shows the certified number."
         elif release.software == __version__:
             # Epsilon at the stated delta may agree all the same, and the rest of a curve not.
-            stored = without_floating_point(release.bound).to_dict()
+            stored = with_floating_point(release.bound).to_dict()
             known = any(_agree(stored, bound.to_dict()) for bound, _ in self.explanation.bounds)
             if not known or not _agree(release.answers, answers):
                 certificate = "The folder lists other bounds than its description has. The file was changed."

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.accounting.bounds import solver
 from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, Steps, contraction_of
-from sordino.accounting.bounds.solver import optimal_shift
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
 from sordino.core.guarantee import GaussianDP, Guarantee
@@ -107,16 +106,16 @@ def bounded_full_shift(contraction: float, ratio: float, steps: int, diameter_ra
 
 def bounded_cyclic_shift(contraction: float, ratio: float, period: int, steps: int, diameter_ratio: float) -> float:
     """The last of `period` batches moves, and any step may be taken as a start at the diameter: the best window."""
-    x = _rate(contraction)
-    free = cyclic_shift(contraction, ratio, period, -(-steps // period))
+    x, free = _rate(contraction), cyclic_shift(contraction, ratio, period, -(-steps // period))
     if math.isinf(x) or x < -_LONGEST_DECAY or diameter_ratio > _FARTHEST:
         return free
+
+    def cost(window: int) -> float:
+        return math.sqrt(solver.minorant_energy(*_segments(x, ratio, period, window, diameter_ratio)))
+
     # Beyond these windows the start is forgotten, or costs more than it saves; shorter ones are always allowed.
     longest = min(steps, _MOST_SEGMENTS * period, steps if x == 0.0 else math.ceil(_LONGEST_DECAY / abs(x)))
-    best = solver.best_window(
-        lambda window: math.sqrt(solver.minorant_energy(*_segments(x, ratio, period, window, diameter_ratio))), longest
-    )
-    return min(free, _rounded(best))
+    return min(free, _rounded(solver.best_window(cost, longest)))
 
 
 def _rate(contraction: float) -> float:
@@ -195,7 +194,12 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
         log_ratios = np.pad(np.log(s / tau), (0, missing), constant_values=-np.inf).reshape(shape)
     kept, log_carried = _unpushed_past(log_scales, log_ratios)
     log_scales, log_ratios = log_scales[kept:], log_ratios[kept:]
-    segment_scales = 0.5 * _segment_volumes(log_scales)
+    # Half the log of the sum of squared scales from each step to the one before it in the next pass.
+    squares = 2.0 * log_scales
+    beginning = np.full_like(squares, -math.inf)
+    beginning[:-1, 1:] = np.logaddexp.accumulate(squares[1:, :-1], axis=1)
+    rest = np.logaddexp.accumulate(squares[:, ::-1], axis=1)[:, ::-1]
+    segment_scales = 0.5 * np.logaddexp(rest, beginning)
     # A segment moves by its first step; the first kept one by what the past carries, too.
     log_moved = log_scales + log_ratios
     log_moved[0] = np.logaddexp(log_moved[0], log_carried)
@@ -217,15 +221,6 @@ def _unpushed_past(log_scales: Array, log_ratios: Array) -> tuple[int, Array]:
         return 0, np.full(period, -np.inf)
     carried = np.logaddexp.reduce(log_scales[:kept] + log_ratios[:kept], axis=0)
     return kept, carried + 8 * passes * UNIT_ROUNDOFF * (1 + np.abs(np.where(np.isfinite(carried), carried, 0.0)))
-
-
-def _segment_volumes(log_scales: Array) -> Array:
-    """log of the sum of squared scales from each step to the one before it in the next pass."""
-    squares = 2.0 * log_scales
-    rest = np.logaddexp.accumulate(squares[:, ::-1], axis=1)[:, ::-1]
-    beginning = np.full_like(squares, -math.inf)
-    beginning[:-1, 1:] = np.logaddexp.accumulate(squares[1:, :-1], axis=1)
-    return np.logaddexp(rest, beginning)
 
 
 # Several iterates of one chain: given the last kept one, what follows is a new run, in which both chains start at the
@@ -319,6 +314,5 @@ def rounded_shifts(spec: Spec, chain: NoisyGradient, guarantee: Guarantee, theor
         cost = full_shift(contraction.at(step), share, chain.steps)
     else:
         noises = chain.noise.scale.values(chain.steps)
-        moduli = np.broadcast_to(np.asarray(contraction.over(chain.step_size, chain.steps), np.float64), noises.shape)
-        cost = float(optimal_shift(moduli, share * noises, noises))
+        cost = solver.optimal_shift(contraction.over(chain.step_size, chain.steps), share * noises, noises)
     return GaussianDP(up(guarantee.mu + up(2.0 * cost), 2))

@@ -100,24 +100,24 @@ def mean_distance_from_origin(
     u_k^p <= (c u_{k-1} + push)^p + scale^p E |xi|^p, because |a + b|^p + |a - b|^p <= 2 |a|^p + 2 |b|^p for p <= 2 and
     the noise is symmetric. `push` bounds a step from the origin; `start(p)` bounds (E |theta_0|^p)^(1/p).
     """
-    noises = {p: scale * absolute_moment(alpha, p, dim) ** (1 / p) for p in powers(alpha)}
-    moments = (_largest_moment(contraction, push, noise, p, start(p), steps) for p, noise in noises.items())
-    return min(moments) * (1 + _ACCURACY)
 
+    def largest_moment(p: float) -> float:
+        noise = scale * absolute_moment(alpha, p, dim) ** (1 / p)
+        c, largest = contraction, start(p)
+        moment = largest
+        for _ in range(min(steps, _SINGLE_STEPS)):
+            moment = _norm(c * moment + push, noise, p)
+            largest = max(largest, moment)
+        if steps <= _SINGLE_STEPS or math.isinf(largest):
+            return largest
+        if c < 1.0:
+            # Whatever a step does not enlarge is never exceeded; that condition is monotone in v.
+            return least_true(lambda v: v > 0 and _norm(c * v + push, noise, p) <= v, largest, 2 * largest + 1e-300)
+        # The same recursion unrolled, with Minkowski's inequality for the p-norm.
+        noises = noise * geometric_sum(_power(c, p), 1, steps) ** (1 / p)
+        return _power(c, steps) * start(p) + push * geometric_sum(c, 1, steps) + noises
 
-def _largest_moment(c: float, push: float, noise: float, p: float, start: float, steps: int) -> float:
-    largest = moment = start
-    for _ in range(min(steps, _SINGLE_STEPS)):
-        moment = _norm(c * moment + push, noise, p)
-        largest = max(largest, moment)
-    if steps <= _SINGLE_STEPS or math.isinf(largest):
-        return largest
-    if c < 1.0:
-        # Whatever a step does not enlarge is never exceeded; that condition is monotone in v.
-        return least_true(lambda v: v > 0 and _norm(c * v + push, noise, p) <= v, largest, 2 * largest + 1e-300)
-    # The same recursion unrolled, with Minkowski's inequality for the p-norm.
-    grown = _power(c, steps)
-    return grown * start + push * geometric_sum(c, 1, steps) + noise * geometric_sum(_power(c, p), 1, steps) ** (1 / p)
+    return min(map(largest_moment, powers(alpha))) * (1 + _ACCURACY)
 
 
 def _norm(a: float, b: float, p: float) -> float:

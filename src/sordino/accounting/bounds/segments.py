@@ -234,7 +234,12 @@ class LongRun:
             c = Decimal(contraction)
             between = c**thin
             all_kept = _geometric(between, count)
-            later, later_squares = _sums_of_geometric(between, count - 1)
+            # The sum over m = 1, ..., n of G_m, and that of G_m^2.
+            n, once = Decimal(count - 1), between * _geometric(between, count - 1)
+            later, later_squares = n * (n + 1) / 2, n * (n + 1) * (2 * n + 1) / 6
+            if between != 1:
+                twice = between * between * _geometric(between * between, count - 1)
+                later, later_squares = (n - once) / (1 - between), (n - 2 * once + twice) / (1 - between) ** 2
             ahead = all_kept * _geometric(c, before)
             values = (
                 all_kept * c ** (before - 1) if before > 1 else all_kept,
@@ -266,15 +271,6 @@ def _geometric(ratio: Decimal, terms: int) -> Decimal:
     return Decimal(terms) if terms == 0 or ratio == 1 else (1 - ratio**terms) / (1 - ratio)
 
 
-def _sums_of_geometric(ratio: Decimal, terms: int) -> tuple[Decimal, Decimal]:
-    """The sum over m = 1, ..., terms of G_m = 1 + ratio + ... + ratio^(m-1), and that of G_m^2."""
-    n = Decimal(terms)
-    if ratio == 1:
-        return n * (n + 1) / 2, n * (n + 1) * (2 * n + 1) / 6
-    once, twice = ratio * _geometric(ratio, terms), ratio * ratio * _geometric(ratio * ratio, terms)
-    return (n - once) / (1 - ratio), (n - 2 * once + twice) / (1 - ratio) ** 2
-
-
 # The largest values decide at small delta and stay exact; the others share a geometric grid and are rounded up onto it.
 _EXACT_MUS = 32
 _SHARED_MUS = 32
@@ -288,18 +284,13 @@ def gaussian_mixture(mus: Array, weights: Array) -> Guarantee:
     values, slots = np.unique(np.where(mus > 0, np.maximum(mus, floor), 0.0), return_inverse=True)
     totals = np.bincount(slots, weights=weights, minlength=len(values)).astype(np.float64)
     if len(values) > _EXACT_MUS + _SHARED_MUS:
-        values, totals = _grouped_mus(values, totals)
+        # Onto fewer: a value that is never used at all keeps its 0.
+        shared, exact = values[:-_EXACT_MUS], values[-_EXACT_MUS:]
+        edges = np.append(0.0, np.geomspace(shared[shared > 0][0], shared[-1], _SHARED_MUS))
+        edges[-1] = shared[-1]  # geomspace may end a rounding error below its last value
+        slots = np.searchsorted(edges, shared)
+        grouped = np.bincount(slots, weights=totals[:-_EXACT_MUS], minlength=len(edges)).astype(np.float64)
+        values, totals = np.concatenate([edges, exact]), np.concatenate([grouped, totals[-_EXACT_MUS:]])
     used = totals > 0
     shares = (totals[used] / totals[used].sum()).tolist()
     return convert.mix(shares, [GaussianDP(mu) for mu in values[used].tolist()])
-
-
-def _grouped_mus(values: Array, totals: Array) -> tuple[Array, Array]:
-    """Ascending distinct values onto fewer: a value that is never used at all keeps its 0."""
-    shared, exact = values[:-_EXACT_MUS], values[-_EXACT_MUS:]
-    edges = np.append(0.0, np.geomspace(shared[shared > 0][0], shared[-1], _SHARED_MUS))
-    # geomspace may end a rounding error below its last value.
-    edges[-1] = shared[-1]
-    slots = np.searchsorted(edges, shared)
-    grouped = np.bincount(slots, weights=totals[:-_EXACT_MUS], minlength=len(edges)).astype(np.float64)
-    return np.concatenate([edges, exact]), np.concatenate([grouped, totals[-_EXACT_MUS:]])

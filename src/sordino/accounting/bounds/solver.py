@@ -10,7 +10,7 @@ most, so only the sums over the final pools need to be accurate.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 
 import numpy as np
@@ -250,28 +250,30 @@ class TwoLines:
     near_moves: Array
     noises: Array
 
-    def last(self, count: int) -> "TwoLines":
-        return TwoLines(*(getattr(self, name)[-count:] for name in self.__dataclass_fields__))
-
-    def farthest(self) -> float:
-        """A distance that no step leads beyond, whatever the steps before: the largest 2 eta v / (1 - rho)."""
-        if self.far_contractions.max() >= 1.0:
-            return math.inf
-        # 1 - rho is exact for rho in [1/2, 1); the quotient's rounding is covered.
-        return widen_up(float(np.max(self.far_moves / (1.0 - self.far_contractions))), 1e-14)
-
 
 def two_line_shift(lines: TwoLines) -> float:
     """The smallest mu over all changes between the two lines, rounded up; both chains start at one point."""
     if len(lines.noises) <= LONGEST_WINDOW:
         return _switched(lines, 0.0)
-    start = lines.farthest()
-    return math.inf if math.isinf(start) else _switched(lines.last(LONGEST_WINDOW), start)
+    if lines.far_contractions.max() >= 1.0:
+        return math.inf
+    # A distance that no step leads beyond, whatever the steps before: the largest 2 eta v / (1 - rho). 1 - rho is exact
+    # for rho in [1/2, 1); the quotient's rounding is covered.
+    start = widen_up(float(np.max(lines.far_moves / (1.0 - lines.far_contractions))), 1e-14)
+    last = TwoLines(*(getattr(lines, field.name)[-LONGEST_WINDOW:] for field in fields(lines)))
+    return math.inf if math.isinf(start) else _switched(last, start)
 
 
 def _switched(lines: TwoLines, start: float) -> float:
-    steps = len(lines.noises)
-    first = _unpushed_change(lines) if start == 0.0 else 0
+    steps = first = len(lines.noises)
+    # How many first steps of a path that is never pushed are nearer by the near line.
+    distance, parts = start, (lines.near_contractions, lines.near_moves, lines.far_contractions, lines.far_moves)
+    for step, (c, s, rho, bounded) in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
+        near = c * distance + s
+        if start > 0.0 or rho * distance + bounded < near:
+            first = step
+            break
+        distance = up(near)
 
     def cost(before: int, after: int) -> float:
         near = np.zeros(steps, dtype=bool)
@@ -295,15 +297,3 @@ def _switched(lines: TwoLines, start: float) -> float:
         return costs[after]
     # Pushes before the distance is large put the first change off a little.
     return min(costs[after], best_window(lambda before: cost(before, after), steps - after, _EXHAUSTIVE))
-
-
-def _unpushed_change(lines: TwoLines) -> int:
-    """How many first steps of a path that is never pushed are nearer by the near line."""
-    distance = 0.0
-    parts = (lines.near_contractions, lines.near_moves, lines.far_contractions, lines.far_moves)
-    for step, (c, s, rho, bounded) in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
-        near, far = c * distance + s, rho * distance + bounded
-        if far < near:
-            return step
-        distance = up(near)
-    return len(lines.noises)

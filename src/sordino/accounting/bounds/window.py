@@ -80,20 +80,15 @@ def distance_law(contraction: float, rate: float, steps: int, most: int = 160) -
     largest = largest_distance(contraction, steps)
     if steps == 0:
         return RoundedLaw((0.0,), (1.0,))
-    recent = _remembered(contraction, rate, steps)
+    recent = steps
+    if contraction < 1.0:
+        # Older steps are charged as if they moved; c^n / (1 - c) <= share * max(1, q / (1 - c)) keeps the charge small.
+        log = math.log(contraction)
+        recent = min(steps, max(1, math.ceil(math.log(_FORGOTTEN * max(-math.expm1(log), rate)) / log)))
     law = _recent(contraction, rate, recent)
     carried = largest - largest_distance(contraction, recent) * (1 - 1e-12) if recent < steps else 0.0
     values = np.minimum(np.arange(len(law.masses)) * law.spacing * (1 + 1e-10) + max(carried, 0.0), largest)
     return thinned(values, law.masses, law.lost, largest, most)
-
-
-def _remembered(contraction: float, rate: float, steps: int) -> int:
-    """How many of the last steps are followed one by one; all older ones are charged as if they moved."""
-    if contraction >= 1.0:
-        return steps
-    # c^n / (1 - c) <= share * max(1, q / (1 - c)): the charge is small beside one move or the mean distance.
-    log = math.log(contraction)
-    return min(steps, max(1, math.ceil(math.log(_FORGOTTEN * max(-math.expm1(log), rate)) / log)))
 
 
 @lru_cache(maxsize=16)
@@ -198,10 +193,6 @@ class SampledChain:
     move: float | None = None  # what a use leaves between the two chains, over the noise; absent: the ratio
     failure: float = 0.0  # the probability that some step does not contract by c
 
-    def plain(self) -> LossDistribution:
-        """Composition: the window is the whole run."""
-        return LossDistribution(((self.sampled(self.rate, self.ratio), self.steps),))
-
     def with_largest_distance(self, window: int, share: float) -> LossDistribution:
         """`window` = nu, `share` = theta; every step before the window counts as if it moved."""
         distance = largest_distance(self.contraction, self.steps - window - 1)
@@ -249,8 +240,9 @@ def _best(
     def together(one: LossDistribution) -> LossDistribution:
         return one if copies == 1 else LossDistribution(tuple((pair, copies * count) for pair, count in one.factors))
 
-    if chain.steps == 1 or together(chain.plain()).epsilon(delta) <= _NEGLIGIBLE_EPSILON:
-        return chain.plain()
+    plain = LossDistribution(((chain.sampled(chain.rate, chain.ratio), chain.steps),))  # the window is the whole run
+    if chain.steps == 1 or together(plain).epsilon(delta) <= _NEGLIGIBLE_EPSILON:
+        return plain
 
     def cost(window: int, share: float) -> float:
         """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
@@ -265,11 +257,11 @@ def _best(
     shortest = math.log(_LARGEST_PUSH * max(1.0, 1.0 / chain.ratio) / distance) / log
     most = min(float(chain.steps - 2), math.ceil(math.log(_SMALLEST_PUSH * -math.expm1(log)) / log))
     least = min(most, max(0.0, math.floor(shortest)))
-    window = _best_window(cost, least, most, 0.6)
+
+    def best_window(low: float, high: float, share: float) -> int:
+        return round(golden_section(lambda at: cost(round(at), share), low, high, 0.08 * (high - low) + 0.5)[0])
+
+    window = best_window(least, most, 0.6)
     share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
-    window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
-    return min(fine(window, share), chain.plain(), key=lambda guarantee: together(guarantee).epsilon(delta))
-
-
-def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:
-    return round(golden_section(lambda at: cost(round(at), share), low, high, 0.08 * (high - low) + 0.5)[0])
+    window = best_window(max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
+    return min(fine(window, share), plain, key=lambda guarantee: together(guarantee).epsilon(delta))

@@ -275,15 +275,10 @@ class Composite(Algorithm):
 class Spec(Section):
     """A described run: what is done, on what, and who sees which part of it. Relation and view have no default.
 
-    Attributes:
-        algorithm: what is run.
-        problem: the constants of what it is run on.
-        average: what is averaged, given exactly when the view is average.
-        relation: which datasets are neighbours.
-        view: what is seen of the run.
-        delta: at which bounds are compared.
-        instance: what an audit trains; no theorem reads it.
-        together: how many records come or go one by one; no key, `evaluate.for_group` states it.
+    It states the `algorithm`, the constants of the `problem` that it is run on, what is averaged (`average`, exactly
+    when the view is that), the `relation` of neighbours, what is seen (`view`), the `delta` at which bounds are
+    compared, and what an audit trains (`instance`, which no theorem reads). `together` is how many records come or go
+    one by one; it is no key, `evaluate.for_group` states it.
 
     >>> from sordino.core.spec import BoundedPotential, PosteriorSample
     >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
@@ -378,10 +373,7 @@ class Spec(Section):
 
 
 def read_spec(path: str | Path) -> Spec:
-    """Read a SPEC.json file.
-
-    Args:
-        path: of the file.
+    """Read the SPEC.json file of this `path`.
 
     Returns: the `Spec`. Raises: `InputError` for a file that cannot be read, or that describes no run, in one sentence.
 

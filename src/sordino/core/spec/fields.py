@@ -6,7 +6,8 @@ a default is an optional key; absent and null both mean it. A refusal is one lin
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from enum import StrEnum
@@ -47,19 +48,6 @@ def join(path: str, key: object) -> str:
 def missing_key(path: str, key: str, remedy: str) -> InputError:
     """The refusal for a required key that is absent or null."""
     return InputError(f"{join(path, key)} is missing; {remedy}.")
-
-
-def unknown_key(path: str, key: object, allowed: Collection[str], root: str = ROOT) -> InputError:
-    """The refusal for a key nobody reads: the allowed keys and the likeliest intention."""
-    expected = f"Expected {path or root} to have only known keys, got {join(path, key)}"
-    near = get_close_matches(str(key)[:LONGEST_SHOWN], allowed, n=1)
-    remedy = known_keys(path, allowed, root) + (f"; did you mean {near[0]}" if near else "")
-    return InputError(f"{expected}; {remedy}.")
-
-
-def known_keys(path: str, allowed: Iterable[str], root: str = ROOT) -> str:
-    """The clause that lists the keys of an object."""
-    return f"the keys of {path or root} are {', '.join(allowed)}"
 
 
 def as_object(path: str, value: object, instead: str = "") -> Mapping[str, Any]:
@@ -290,23 +278,35 @@ class WordOrObject(Shape):
 @cache
 def keys_of(section: type[Section]) -> tuple[Key, ...]:
     """The declared keys of a section type, in order; a field without a shape is no key."""
-    hints = get_type_hints(section, include_extras=True)
-    declared = ((field, get_args(hints[field.name])) for field in fields(section))
-    return tuple(_key(field.name, field.default, parts) for field, parts in declared if parts)
+    hints, keys = get_type_hints(section, include_extras=True), []
+    for field in fields(section):
+        kind, *said = get_args(hints[field.name]) or (None,)
+        for shape in (one for one in said if isinstance(one, Shape)):
+            name = next((one.name for one in said if isinstance(one, Spelled)), field.name)
+            meaning = " ".join(one for one in said if isinstance(one, str))
+            default = None if field.default is MISSING else field.default
+            required = field.default is MISSING and NoneType not in get_args(kind)
+            keys.append(Key(name, field.name, shape, required, default, meaning))
+    return tuple(keys)
 
 
 def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags: str) -> Any:
     """Read the keys of `section` from a JSON object; `tags` are keys already used to choose the section."""
-    keys = keys_of(section)
+    keys, called, checks = keys_of(section), path or section.root, Checks()
     names = [*tags, *(key.name for key in keys)]
-    checks = Checks()
-    checks.refused(*(unknown_key(path, name, names, section.root) for name in given if name not in names))
+    listed = f"the keys of {called} are {', '.join(names)}"
+    for name in given:
+        if name not in names:
+            near = get_close_matches(str(name)[:LONGEST_SHOWN], names, n=1)
+            hint = f"; did you mean {near[0]}" if near else ""
+            unknown = f"Expected {called} to have only known keys, got {join(path, name)}; {listed}{hint}."
+            checks.refused(InputError(unknown))
     values: dict[str, object] = {}
     for key in keys:
         if given.get(key.name) is not None:
             values[key.attribute] = checks.attempt(key.shape.read, join(path, key.name), given[key.name])
         elif key.required:
-            checks.refused(missing_key(path, key.name, known_keys(path, names, section.root)))
+            checks.refused(missing_key(path, key.name, listed))
         else:
             values[key.attribute] = None
     checks.finish()
@@ -341,31 +341,21 @@ def define(section: type[Section], definitions: dict[str, Schema], tag: str | No
 
 def object_schema(section: type[Section], definitions: dict[str, Schema], tags: dict[str, Schema]) -> Schema:
     """The schema of a section's JSON object; `tags` are required keys that chose the section."""
-    keys = keys_of(section)
+    keys, properties = keys_of(section), dict(tags)
+    for key in keys:
+        schema: Schema = key.shape.schema(definitions)
+        if not key.required:
+            schema = {"anyOf": [schema, {"type": "null"}]}
+            if key.default is not None:
+                schema["default"] = key.shape.write(key.default)
+        properties[key.name] = {"description": key.meaning} | schema if key.meaning else schema
     return {
         "description": (section.__doc__ or "").split("\n")[0],
         "type": "object",
-        "properties": tags | {key.name: _key_schema(key, definitions) for key in keys},
+        "properties": properties,
         "required": [*tags, *(key.name for key in keys if key.required)],
         "additionalProperties": False,
     }
-
-
-def _key(attribute: str, default: object, annotated: tuple[Any, ...]) -> Key:
-    name = next((extra.name for extra in annotated if isinstance(extra, Spelled)), attribute)
-    shape = next(extra for extra in annotated if isinstance(extra, Shape))
-    meaning = " ".join(extra for extra in annotated[1:] if isinstance(extra, str))
-    required = default is MISSING and NoneType not in get_args(annotated[0])
-    return Key(name, attribute, shape, required, None if default is MISSING else default, meaning)
-
-
-def _key_schema(key: Key, definitions: dict[str, Schema]) -> Schema:
-    schema: Schema = key.shape.schema(definitions)
-    if not key.required:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-        if key.default is not None:
-            schema["default"] = key.shape.write(key.default)
-    return {"description": key.meaning} | schema if key.meaning else schema
 
 
 Member = TypeVar("Member", bound=type[Section])
@@ -377,13 +367,7 @@ class TaggedUnion(Shape):
     tag = "kind"
 
     def __init__(self, wider: "TaggedUnion | None" = None) -> None:
-        self._own: dict[str, type[Section]] = {}
-        self._wider = wider
-
-    @property
-    def table(self) -> Mapping[str, type[Section]]:
-        """Word -> section type."""
-        return self._own if self._wider is None else {**self._wider.table, **self._own}
+        self.table: ChainMap[str, type[Section]] = ChainMap({}, *(wider.table.maps if wider else ()))
 
     @dataclass_transform(frozen_default=True)
     def register(self, word: str, *, kw_only: bool = False) -> Callable[[Member], Member]:
@@ -391,7 +375,7 @@ class TaggedUnion(Shape):
 
         def registered(member: Member) -> Member:
             plain = "__dataclass_fields__" not in vars(member)
-            self._own[word] = made = dataclass(frozen=True, kw_only=kw_only)(member) if plain else member
+            self.table[word] = made = dataclass(frozen=True, kw_only=kw_only)(member) if plain else member
             return made
 
         return registered
@@ -401,14 +385,13 @@ class TaggedUnion(Shape):
 
     def read(self, path: str, value: object, instead: str = "", *tags: str) -> Any:
         """Read an object into the section its kind names; `instead` names other spellings, `tags` keys beside it."""
-        table = self.table
-        if type(value) in table.values():
+        if type(value) in self.table.values():
             return value
         given = as_object(path, value, instead)
-        word = given.get(self.tag)
-        if word is None:
-            raise missing_key(path, self.tag, f"give one of {', '.join(sorted(table))}")
-        return read_keys(table[validate.one_of(join(path, self.tag), word, table)], path, given, *tags, self.tag)
+        if (word := given.get(self.tag)) is None:
+            raise missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
+        section = self.table[validate.one_of(join(path, self.tag), word, self.table)]
+        return read_keys(section, path, given, *tags, self.tag)
 
     def write(self, value: Any) -> dict[str, object]:
         return {self.tag: self.word_of(value), **write_keys(value)}

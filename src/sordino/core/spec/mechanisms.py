@@ -212,17 +212,22 @@ SettingValues = tuple[tuple[str, Setting], ...]
 NO_SETTINGS: SettingValues = ()
 
 
+@dataclass(frozen=True)
 class Settings(Shape):
-    """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
+    """A JSON object of words to numbers, flags, lines of text, lists of numbers, maybe schedules; a tuple of pairs."""
 
-    def read(self, path: str, value: object) -> tuple[tuple[str, object], ...]:
+    schedules: bool = False
+
+    def read(self, path: str, value: object) -> tuple[tuple[str, Any], ...]:
         given: Mapping[str, object] = dict(value) if isinstance(value, tuple) else as_object(path, value)
         for name in given:
             if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
                 raise refuse(path, "to have names made of letters, digits and _", name)
-        return tuple((name, self.read_entry(join(path, name), entry)) for name, entry in given.items())
+        return tuple((name, self._entry(join(path, name), entry)) for name, entry in given.items())
 
-    def read_entry(self, path: str, value: object) -> Any:
+    def _entry(self, path: str, value: object) -> Option:
+        if self.schedules and isinstance(value, Mapping | parts.Schedule):
+            return parts.Scheduled().read(path, value)
         if isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -231,15 +236,17 @@ class Settings(Shape):
             return tuple(_number(join(path, place), entry) for place, entry in enumerate(value))
         return _number(path, value)
 
-    def write(self, value: tuple[tuple[str, object], ...]) -> dict[str, object]:
-        return {name: self.write_entry(entry) for name, entry in value}
-
-    def write_entry(self, value: object) -> object:
-        return list(value) if isinstance(value, tuple) else value
+    def write(self, value: tuple[tuple[str, Option], ...]) -> dict[str, object]:
+        written: dict[str, object] = {}
+        for name, entry in value:
+            plain = list(entry) if isinstance(entry, tuple) else entry
+            written[name] = parts.Scheduled().write(plain) if isinstance(plain, parts.Schedule) else plain
+        return written
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         numbers = {"type": "array", "minItems": 1, "items": {"type": "number"}}
         allowed = [{"type": "boolean"}, {"type": "number"}, Text().schema(definitions), numbers]
+        allowed += [parts.SCHEDULES.schema(definitions)] if self.schedules else []
         names = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
         return {"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": allowed}}
 
@@ -248,23 +255,6 @@ def _number(path: str, value: object) -> int | float:
     """A finite number, kept whole where it is written whole: a count must not become a measurement."""
     checked = number(path, value)
     return int(value) if isinstance(value, int) else checked
-
-
-class Options(Settings):
-    """Settings, and schedules written as objects; kept and shown, never read by a theorem."""
-
-    def read_entry(self, path: str, value: object) -> Option:
-        if isinstance(value, Mapping | parts.Schedule):
-            return parts.Scheduled().read(path, value)
-        return super().read_entry(path, value)
-
-    def write_entry(self, value: object) -> object:
-        return parts.Scheduled().write(value) if isinstance(value, parts.Schedule) else super().write_entry(value)
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        found = super().schema(definitions)
-        found["additionalProperties"]["anyOf"].append(parts.SCHEDULES.schema(definitions))
-        return found
 
 
 @parts.RUNS.register("noised-sums", kw_only=True)
@@ -294,7 +284,9 @@ class NoisedSums(parts.Algorithm):
     ]
     unit: Annotated[parts.AnyUnit, parts.UNIT, "whose presence is hidden"] = parts.Unit.RECORD
     options: Annotated[
-        tuple[tuple[str, Option], ...], Options(), "damping, step sizes, ...: shown, never read by a theorem"
+        tuple[tuple[str, Option], ...],
+        Settings(schedules=True),
+        "damping, step sizes, ...: shown, never read by a theorem",
     ] = NO_SETTINGS
 
     @property

@@ -20,7 +20,6 @@ from sordino.core.bound import (
     floating_point_answer,
     floating_point_line,
     with_floating_point,
-    without_floating_point,
 )
 from sordino.core.gaussian import show_up
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
@@ -218,7 +217,7 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, object]:
         **release.protected.to_dict(),
         "ran": list(release.spec.ran),
         "spec": release.spec.to_dict(),
-        "bound": without_floating_point(release.bound).to_dict(),
+        "bound": with_floating_point(release.bound).to_dict(),
         "floating_point": floating_point_answer(release.bound),
         "answers": dict(release.answers),
         "model": None if release.model is None else write_keys(release.model),
