@@ -75,7 +75,7 @@ COMPLETED = {
     "schema n": {"new"},
     "fit --rel": {"--relation"},
     "fit li": {"linear"},
-    "calibrate x --over ": {"batch", "clip", "noise", "steps"},
+    "calibrate x --over ": {"batch", "noise", "steps"},
     "audit x --method e": {"exact"},
     "certify examp": set(),
 }

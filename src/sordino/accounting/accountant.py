@@ -73,7 +73,7 @@ class Run:
         return Run(Spec(algorithm=composite, relation=self.spec.relation, view=self.spec.view))
 
     def calibrate(self, *, epsilon: float, delta: float, over: str = "noise") -> "Run":
-        """The run with the least noise that meets (epsilon, delta), or the most steps, smallest batch, largest clip."""
+        """The run with the least noise that meets (epsilon, delta), or the most steps or smallest batch."""
         return Run(calibrate(self.spec, epsilon, delta, over).spec)
 
     def plot(self, deltas: Sequence[float] = (1e-8, 1e-6, 1e-5, 1e-4), ax: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Inverting the accountant: the least noise (most steps, smallest batch, largest clip) that meets (epsilon, delta)."""
+"""Inverting the accountant: the least noise (most steps, smallest batch) that meets (epsilon, delta)."""
 
 import math
 from collections.abc import Callable
@@ -15,14 +15,10 @@ from sordino.core.validate import InputError
 
 @dataclass(frozen=True)
 class Knob:
-    """One number of a spec to search over."""
+    """One number of a spec to search over, by the word on the command line."""
 
-    name: str  # the word on the command line
+    name: str
     found: Callable[[specs.Spec], tuple[str, specs.Schedule | float]]  # its path and value; raises where there is none
-    whole: bool = False  # whether it is a whole number
-    private_upwards: Callable[[specs.Spec], bool] = lambda _: False  # whether larger values are more private
-    limit: Callable[[specs.Spec], float] = lambda _: 1e9  # the largest whole number allowed
-    implied: tuple[str, ...] = ()  # keys that only repeated it are left out: they follow from the new value
 
     def value(self, spec: specs.Spec) -> float:
         """Its present value, of a schedule the first one; `InputError` where the spec has no such knob."""
@@ -42,8 +38,8 @@ class Knob:
             case specs.Schedule():
                 written = Scheduled().write(now.times(value / self.value(spec)))
             case _:
-                written = round(value) if self.whole else value
-        return spec.with_values({path: written, **dict.fromkeys(self.implied)})
+                written = round(value) if isinstance(now, int) else value
+        return spec.with_values({path: written})
 
 
 def _refused(knob: str, why: str) -> InputError:
@@ -80,42 +76,14 @@ def _batch(spec: specs.Spec) -> tuple[str, int]:
     raise _refused("batch", "the batch is the whole dataset or absent")
 
 
-def _clip(spec: specs.Spec) -> tuple[str, float]:
-    chain = spec.algorithm
-    if not isinstance(chain, specs.NoisyGradient) or chain.clipping is None:
-        raise _refused("clip", "the noise is relative to the clip, or nothing is clipped")
-    if chain.clipping.kind is specs.ClippingKind.FEATURE:
-        raise _refused("clip", "features are clipped, which does not bound the gradient")
-    for name, implied in (("gradient_bound", chain.clipping.bound), ("gradient_sensitivity", 2 * chain.clipping.bound)):
-        declared = getattr(spec.problem, name)
-        if declared is not None and declared.value != implied:
-            raise _refused("clip", f"problem.{name} is declared as {declared.value:g}, not the {implied:g} of the clip")
-    return "algorithm.clipping.bound", chain.clipping.bound
-
-
-KNOBS = {
-    knob.name: knob
-    for knob in (
-        Knob("noise", _noise, private_upwards=lambda _: True),
-        Knob("steps", _steps, whole=True),
-        # A chain's noise is absolute and its batch sum is divided by b: larger batches move less, so they are more
-        # private. A round's noise is relative to its contribution bound: larger batches only mean a higher rate.
-        Knob(
-            "batch",
-            _batch,
-            whole=True,
-            private_upwards=lambda spec: isinstance(spec.algorithm, specs.NoisyGradient),
-            limit=lambda spec: spec.algorithm.records if isinstance(spec.algorithm, specs.NoisedSums) else spec.n,
-        ),
-        Knob("clip", _clip, implied=("problem.gradient_bound", "problem.gradient_sensitivity")),
-    )
-}
+KNOBS = {name: Knob(name, found) for name, found in (("noise", _noise), ("steps", _steps), ("batch", _batch))}
 
 
 Epsilon = Callable[[float], float]
 _TOLERANCE = 1e-4
 _REACH = 1e12
 _ROUNDS = 60
+_MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True)
@@ -145,7 +113,7 @@ class Calibration:
 def calibrate(spec: specs.Spec, epsilon: float, delta: float, over: str) -> Calibration:
     """Find the least private value of a number of a run, the `spec`, that still meets an `epsilon` and a `delta`.
 
-    The number is `over`: "noise", "steps", "batch" or "clip"; the search starts at its present value. Epsilon 0 asks
+    The number is `over`: "noise", "steps" or "batch"; the search starts at its present value. Epsilon 0 asks
     for a total variation distance of at most delta.
 
     Returns: a `Calibration`: the value, the run that has it, and what theorems say of that run. Raises: `InputError`
@@ -169,24 +137,26 @@ def calibrate(spec: specs.Spec, epsilon: float, delta: float, over: str) -> Cali
     def epsilon_at(value: float) -> float:
         return explain(knob.turned(spec, value), delta).epsilon
 
-    value = (_whole_search if knob.whole else _real_search)(knob, spec, start, target, epsilon_at)
+    if over == "noise":
+        value = _least_noise(start, target, epsilon_at)
+    else:
+        value = _whole_search(knob.name, spec, target, epsilon_at)
     return Calibration(knob.name, value, target, explain(knob.turned(spec, value), delta))
 
 
-def _unreachable(knob: Knob, target: float, value: float, reached: float) -> InputError:
+def _unreachable(knob: str, target: float, value: float, reached: float) -> InputError:
     best = "no finite epsilon" if math.isinf(reached) else f"epsilon {reached:.4g}"
     return InputError(
-        f"Expected a target that {knob.name} can reach, got epsilon {target:g} while {knob.name} {value:g} still gives "
+        f"Expected a target that {knob} can reach, got epsilon {target:g} while {knob} {value:g} still gives "
         f"{best}; change another part of the run."
     )
 
 
-def _real_search(knob: Knob, spec: specs.Spec, start: float, target: float, epsilon_at: Epsilon) -> float:
+def _least_noise(start: float, target: float, epsilon_at: Epsilon) -> float:
     """Bracket the crossing by doubling, then close in with a safeguarded secant on log-log axes."""
-    outwards = 2.0 if knob.private_upwards(spec) else 0.5
 
     def gap(value: float) -> float:
-        # A total variation gives epsilon 0 or none, and a target may be 0: infinite gaps, which `_between` halves.
+        # A total variation gives epsilon 0 or none, and a target may be 0: infinite gaps, which are halved below.
         epsilon = epsilon_at(value)
         if min(epsilon, target) > 0.0:
             return math.log(epsilon) - math.log(target)
@@ -196,20 +166,24 @@ def _real_search(knob: Knob, spec: specs.Spec, start: float, target: float, epsi
     good_gap = bad_gap = gap(start)
     while good_gap > 0:
         bad, bad_gap = good, good_gap
-        good *= outwards
+        good *= 2.0
         if not start / _REACH < good < start * _REACH:
-            raise _unreachable(knob, target, good, epsilon_at(bad))
+            raise _unreachable("noise", target, good, epsilon_at(bad))
         good_gap = gap(good)
     while bad_gap <= 0:
         good, good_gap = bad, bad_gap
-        bad /= outwards
+        bad /= 2.0
         if not start / _REACH < bad < start * _REACH:
             return good
         bad_gap = gap(bad)
     for _ in range(_ROUNDS):
-        if abs(math.log(good / bad)) <= _TOLERANCE:
+        if (width := abs(math.log(good / bad))) <= _TOLERANCE:
             break
-        value = _between(good, good_gap, bad, bad_gap)
+        # The secant's point, kept a little inside so that both ends close in.
+        share = bad_gap / (bad_gap - good_gap) if math.isfinite(bad_gap) and math.isfinite(good_gap) else 0.5
+        margin = min(0.3, 0.4 * _TOLERANCE / width)
+        share = min(max(share + margin, margin), 1 - margin)
+        value = math.exp(math.log(bad) + share * (math.log(good) - math.log(bad)))
         if (value_gap := gap(value)) <= 0:
             good, good_gap = value, value_gap
         else:
@@ -217,25 +191,24 @@ def _real_search(knob: Knob, spec: specs.Spec, start: float, target: float, epsi
     return good
 
 
-def _between(good: float, good_gap: float, bad: float, bad_gap: float) -> float:
-    """A point between: the secant's, kept a little inside so that both ends close in."""
-    share = bad_gap / (bad_gap - good_gap) if math.isfinite(bad_gap) and math.isfinite(good_gap) else 0.5
-    width = abs(math.log(good / bad))
-    margin = min(0.3, 0.4 * _TOLERANCE / width)
-    share = min(max(share + margin, margin), 1 - margin) if width > 0 else 0.5
-    return math.exp(math.log(bad) + share * (math.log(good) - math.log(bad)))
+def _whole_search(over: str, spec: specs.Spec, target: float, epsilon_at: Epsilon) -> float:
+    """The most steps; the smallest batch of a chain, the largest of rounds.
 
-
-def _whole_search(knob: Knob, spec: specs.Spec, _start: float, target: float, epsilon_at: Epsilon) -> float:
-    low, high, upwards = 1, round(knob.limit(spec)), knob.private_upwards(spec)
-    safest, riskiest = (high, low) if upwards else (low, high)
+    A chain's noise is absolute and its batch sum is divided by b: larger batches move less, so they are more private. A
+    round's noise is relative to its contribution bound: larger batches only mean a higher rate.
+    """
+    records = spec.algorithm.records if isinstance(spec.algorithm, specs.NoisedSums) else spec.n
+    high, upwards = _MOST_STEPS, False
+    if over == "batch":
+        high, upwards = records, isinstance(spec.algorithm, specs.NoisyGradient)
+    safest, riskiest = (high, 1) if upwards else (1, high)
     if epsilon_at(safest) > target:
-        raise _unreachable(knob, target, safest, epsilon_at(safest))
+        raise _unreachable(over, target, safest, epsilon_at(safest))
     if epsilon_at(riskiest) <= target:
         return riskiest
     if upwards:
-        return least_whole(lambda value: epsilon_at(value) <= target, low, high, _midway)
-    return least_whole(lambda value: not epsilon_at(value) <= target, low, high, _midway) - 1
+        return least_whole(lambda value: epsilon_at(value) <= target, 1, high, _midway)
+    return least_whole(lambda value: not epsilon_at(value) <= target, 1, high, _midway) - 1
 
 
 def _midway(low: int, high: int) -> int:

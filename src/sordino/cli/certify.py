@@ -55,7 +55,7 @@ def calibrate(
     delta: shared.TargetDelta = None,
     over: Annotated[
         str,
-        Option(help="What to change: noise, steps, batch or clip.", autocompletion=shared.among(lambda: library.KNOBS)),
+        Option(help="What to change: noise, steps or batch.", autocompletion=shared.among(lambda: library.KNOBS)),
     ] = "noise",
     output: Annotated[Path | None, Option("--out", "--output", help="Write the calibrated SPEC.json here.")] = None,
     as_json: shared.AsJson = False,
