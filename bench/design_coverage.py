@@ -1,51 +1,48 @@
-"""How often intervals hold on random hostile designs (`bench/designs.py`).
+"""How often intervals hold on random hostile designs (`bench/designs.py`), and how wide they are.
 
-    python bench/design_coverage.py --first 0 --designs 200 --tables 20 --most 12000 --families linear,logistic
+    python -m bench.design_coverage --first 0 --designs 200 --tables 12 --out designs.jsonl --cores 16 --seconds 540
 
-A design is answered where its budget is not refused; coefficients that are not prior-dominated are counted.
+A design is answered where its budget is not refused; coefficients that are not prior-dominated are counted. Lines of
+JSON, each for some tables of a design, are added to `--out` as they come; the same command goes on where the file ends.
+Ranges of seeds may be measured apart: `--also` reads more such files, and `--record` writes the page of all of them.
+Noise is normal as NumPy draws it: the law of the exact noise of a fit, but for its rounding, in a part of the time.
 Seeds from 1,000,000 on are for the page and need `--page`.
 """
 
 import argparse
 import dataclasses
-import json
-import multiprocessing
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.designs import RESERVED, TIME_EDGES, Design, Table, design
+from bench.designs import PRIOR, RESERVED, TIME_EDGES, Design, Table, design
+from bench.designs_page import LEVELS, Line, complete, next_block, print_table, record, summary
+from bench.drawn_tables import with_plain_noise
+from bench.free_intervals import free
+from bench.many_cores import kept, measure, options
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, Plan, Posterior, person_bins, plan, posterior, release, with_bins
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, expected
 from sordino.mechanisms.regression.posterior import OPEN_SLOPES
 from sordino.noise.randomness import SeededRandomness
 
-LEVELS = (0.5, 0.9, 0.95)
-# A design that holds less than this in its first tables is measured again with new ones, which alone count; and once
-# more if it holds less than the second number, with tables for so many intervals: 95 % is then known to about 1 %.
-SCREEN, LOW, MANY = 0.945, 0.93, 400
-RECORDED = Path(__file__).with_name("recorded") / "designs.json"
-PAGE = Path(__file__).with_name("pages") / "designs.md"
+FREE_TABLES = 6  # so many of every design are fitted without privacy too: a median of widths needs no more
+PART = 400_000  # rows: so many are one part, that none takes long
 
 
 class Asked(NamedTuple):
-    """A seed and how it is measured; see `main`."""
+    """How designs are made of seeds; see `main`."""
 
-    seed: int
     families: tuple[str, ...]
     most: int
-    effects: float | None
-    units: int | None
-    tables: int
-    again: int
-    most_tables: int
+    effects: float | None = None
+    units: int | None = None
 
-    def design(self) -> Design:
+    def design(self, seed: int) -> Design:
         """The seed's design; survival has one record for each unit."""
-        made = design(self.seed, self.families, self.most)
+        made = design(seed, self.families, self.most)
         if self.effects is not None:
             made = dataclasses.replace(made, effects=min(made.effects, self.effects))
         if self.units is not None or made.family == "cox":
@@ -53,8 +50,27 @@ class Asked(NamedTuple):
         return made
 
 
-def fitted(made: Design, table: Table, seed: int) -> tuple[Plan, Posterior | None]:
-    """A fit of one table; None where it is refused."""
+class Part(NamedTuple):
+    """Some tables of a seed's design."""
+
+    asked: Asked
+    seed: int
+    first: int
+    tables: int
+    details: bool
+
+
+class Rows(NamedTuple):
+    """A table as it is fitted, with its plan: rows of survival are cut into time bins."""
+
+    plan: Plan
+    X: np.ndarray
+    y: np.ndarray
+    exposure: np.ndarray | None
+    unit: np.ndarray | None
+
+
+def fitted_rows(made: Design, table: Table) -> Rows:
     declared = Declaration(
         tuple(table.low),
         tuple(table.high),
@@ -66,197 +82,155 @@ def fitted(made: Design, table: Table, seed: int) -> tuple[Plan, Posterior | Non
         unit=table.unit is not None,
         most_records=made.most_records,
     )
-    X, y, exposure, unit = table.X, table.y, table.exposure, table.unit
+    given = (table.X, table.y, table.exposure, table.unit)
     if made.family == "cox":
         declared = with_bins(dataclasses.replace(declared, unit=False, most_records=1), TIME_EDGES)
-        rows = person_bins(X, table.time, y, TIME_EDGES)
-        X, y, exposure, unit = rows.X, rows.y, rows.exposure, rows.unit
+        cut = person_bins(table.X, table.time, table.y, TIME_EDGES)
+        given = (cut.X, cut.y, cut.exposure, cut.unit)
     planned = plan(made.family, declared, made.units, Relation(made.relation), made.epsilon, made.delta)
-    if expected(planned).refused:
-        return planned, None
-    found = release(planned, X, y, SeededRandomness(seed), exposure=exposure, unit=unit)
-    return planned, posterior(planned, found)
+    return Rows(planned, *given)
+
+
+def fitted(rows: Rows, seed: int) -> Posterior:
+    found = release(rows.plan, rows.X, rows.y, SeededRandomness(seed), exposure=rows.exposure, unit=rows.unit)
+    return posterior(rows.plan, found)
+
+
+def reported(law: Posterior) -> np.ndarray:
+    """Coefficients whose intervals a release reports and does not mark as prior-dominated."""
+    return ~law.prior_dominated & (law.plan.budget >= LEAST_BUDGET and law.slopes_noise <= OPEN_SLOPES)
+
+
+def measured(made: Design, first: int, tables: int, details: bool = True) -> Line:
+    """Sums over some tables of a design, from the first on; a design that is refused says so."""
+    line: Line = {"seed": made.seed, "first": first, "tables": tables}
+    held, counted, errors, widths, scores, ratios, freely = [], [], [], [], [], [], []
+    begun, law = time.process_time(), None
+    for repetition in range(first, first + tables):
+        table = made.table(repetition)
+        rows = fitted_rows(made, table)
+        if repetition == 0:
+            line |= {"family": made.family, "q": round(rows.plan.budget, 2), "n": made.units, "text": str(made)}
+            line |= {"effects": made.effects}
+        if expected(rows.plan).refused:
+            return line | {"refused": True}
+        law = fitted(rows, made.seed * 1000 + repetition)
+        own = slice(rows.plan.outputs, len(table.truth))
+        truth, ends = table.truth[own], [law.interval(level)[own] for level in LEVELS]
+        held.append([(low <= truth) & (truth <= high) for low, high in (one.T for one in ends)])
+        counted.append(reported(law)[own])
+        errors.append((law.mean[own] - truth) / law.deviation[own])
+        low, high = ends[2].T
+        widths.append(float(np.median(high - low)) / rows.plan.kind.effect_scale)
+        scores.append(float(np.mean(high - low + 40 * (np.maximum(low - truth, 0) + np.maximum(truth - high, 0)))))
+        if repetition < FREE_TABLES and counted[-1].any():
+            middle, width = without_privacy(made, table, rows, own)
+            both = counted[-1] & np.isfinite(width)
+            if both.any():
+                ratios.append(float(np.median(((high - low) / width)[both])))
+                freely += list((np.abs(middle - truth) <= width / 2)[both])
+    told, law_errors = np.array(counted), np.array(errors)
+    line |= {
+        "size": told.size,
+        "count": int(told.sum()),
+        "held": (np.array(held) & told[:, None]).sum((0, 2)).tolist(),
+        "all": np.array(held).sum((0, 2)).tolist(),
+        "widths": np.round(widths, 4).tolist(),
+        "score": round(float(np.sum(scores)), 5),
+        "ratios": np.round(ratios, 3).tolist(),
+        "free": [int(np.sum(freely)), len(freely)],
+        "far": round(law.far, 3) if law else 0.0,
+        "slopes_noise": round(law.slopes_noise, 3) if law else 0.0,
+        "seconds": round(time.process_time() - begun, 2),
+    }
+    if details:
+        each = (np.array(held)[:, 2] & told).sum(0), told.sum(0), (law_errors**2).sum(0), law_errors.sum(0)
+        line |= {"each": np.round(each, 1).tolist()}
+    return line
+
+
+def without_privacy(made: Design, table: Table, rows: Rows, own: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates and widths of 95 % intervals of the same rows without privacy; the search begins at the truth."""
+    start = np.concatenate([table.truth, np.zeros(rows.plan.coefficients - len(table.truth))])
+    scale = PRIOR.get(made.family, 1.0)
+    found = free(made.family, rows.X, rows.y, start, scale, rows.exposure, rows.unit, table.classes)
+    return found.mean[own], found.width[own]
 
 
 def judged(made: Design, tables: int, first: int = 0) -> dict[str, Any] | None:
-    """Coverage of a design over some tables from the first on, coefficient by coefficient; None if it is refused."""
-    held, told, known, errors, widths, scores, law, planned = [], [], [], [], [], [], None, None
-    for repetition in range(first, first + tables):
-        table = made.table(repetition)
-        planned, law = fitted(made, table, made.seed * 1000 + repetition)
-        if law is None:
-            return None
-        size, outputs = len(table.truth), planned.outputs
-        own = slice(outputs, size)
-        ends = [law.interval(level)[own] for level in LEVELS]
-        truth = table.truth[own]
-        held.append([(low <= truth) & (truth <= high) for low, high in (one.T for one in ends)])
-        told.append(~law.prior_dominated[own])
-        errors.append((law.mean[own] - truth) / law.deviation[own])
-        known.append(law.plan.budget >= LEAST_BUDGET and law.slopes_noise <= OPEN_SLOPES)
-        widths.append((ends[2][:, 1] - ends[2][:, 0]) / planned.kind.effect_scale)
-        miss = np.maximum(ends[2][:, 0] - truth, 0) + np.maximum(truth - ends[2][:, 1], 0)
-        scores.append(ends[2][:, 1] - ends[2][:, 0] + 40 * miss)
-    held, told = np.array(held), np.array(told) & np.array(known)[:, None]
-    count = told.sum()
-    return {
-        "seed": made.seed,
-        "family": made.family,
-        "text": str(made),
-        "q": planned.budget,
-        "n": made.units,
-        "effects": made.effects,
-        "told": float(told.mean()),
-        "coverage": [float((held[:, k] & told).sum() / max(count, 1)) for k in range(3)],
-        "all": [float(held[:, k].mean()) for k in range(3)],
-        "count": int(count),
-        "tables": tables,
-        "each": [float(one) for one in ((held[:, 2] & told).sum(0) / np.maximum(told.sum(0), 1)).round(2)],
-        "z": [float(one) for one in np.sqrt(np.mean(np.array(errors) ** 2, axis=0)).round(1)],
-        "bias": [float(one) for one in np.mean(errors, axis=0).round(1)],
-        "width": float(np.median(widths)),
-        "score": float(np.mean(scores)),
-        "unsettled": round(law.far, 3),
-        "slopes_noise": round(law.slopes_noise, 3),
-    }
+    """Coverage of a design over some tables from the first on; None if it is refused."""
+    line = measured(made, first, tables)
+    return None if "refused" in line else summary([line])
 
 
-def screened(asked: Asked) -> tuple[int, dict[str, Any] | None]:
-    """Coverage of a seed's design: over new tables alone wherever it seems low, at first over few and then over many.
-
-    The second look takes as many tables as give `MANY` intervals.
-    """
-    made = asked.design()
-    one, used = judged(made, asked.tables), asked.tables
-    for tables, enough, limit in ((asked.again, 1, SCREEN), (asked.most_tables, MANY, LOW)):
-        if one is None or not tables or not one["count"] or one["coverage"][2] >= limit:
-            break
-        wanted = int(np.ceil(enough * one["tables"] / one["count"]))
-        found = judged(made, min(max(asked.again, wanted), tables), used)
-        used += found["tables"] if found else 0
-        one = found
-    return asked.seed, one
+def part(given: Part) -> Line:
+    """What a process of many does."""
+    return measured(given.asked.design(given.seed), given.first, given.tables, given.details)
 
 
-def kept_designs(out: str | None) -> dict[int, dict[str, Any] | None]:
-    """Designs that an interrupted run has measured already; None for those that were refused."""
-    if out is None or not Path(out).exists():
-        return {}
-    return dict(json.loads(line) for line in Path(out).read_text("utf-8").splitlines())
+def waiting(lines: list[Line], asked: Asked, given: argparse.Namespace, stage: int) -> list[Part]:
+    """Parts of a stage that no line has yet: first tables of every design, then new ones of those that seem low."""
+    found, done = [], {(line["seed"], line["first"]) for line in lines}
+    by_seed = grouped(lines, given)
+    for seed, own in by_seed.items():
+        block = next_block(own, given, stage)
+        if block is None:
+            continue
+        made = asked.design(seed)
+        records = made.units * (1 + made.most_records) / 2 * (4 if made.family == "cox" else 1)
+        size = int(np.clip(PART // records, 1, 12))
+        for first in range(block[0], block[0] + block[1], size):
+            if (seed, first) not in done:
+                tables = min(size, block[0] + block[1] - first)
+                found.append(Part(asked, seed, first, tables, not given.page))
+    return found
 
 
-def record(asked: argparse.Namespace, found: list[dict[str, Any]], refused: int) -> None:
-    """Keep the rates that the package prints ranges of, and write the page."""
-    command = (
-        f"python -m bench.design_coverage --first {asked.first} --designs {asked.designs} --tables {asked.tables} "
-        f"--again {asked.again} --most-tables {asked.most_tables} --most {asked.most} --page "
-        f"--families {asked.families} --record"
-    )
-    keys = ("seed", "family", "q", "n", "told", "coverage", "count", "tables", "text")
-    rows = [{key: one[key] for key in keys} for one in found]
-    RECORDED.write_text(json.dumps({"command": command, "refused": refused, "designs": rows}, indent=0) + "\n")
-    measured = len(found) + refused
-    PAGE.write_text("\n".join(page(command, rows, refused, measured, asked.designs - measured)) + "\n", "utf-8")
-
-
-def page(command: str, rows: list[dict[str, Any]], refused: int, designs: int, left: int = 0) -> list[str]:
-    """The page: rates by family over all reported intervals, how they spread over designs, and the worst ten."""
-    lines = [
-        "# Coverage on random designs",
-        "",
-        "Intervals of coefficients by `bounded-influence` on tables drawn from random hostile designs: zero-inflated,",
-        "skew and rare columns, corners of the box, clusters, skew and heavy errors, rare outcomes, effects of up to",
-        "five prior standard deviations, units of up to 20 records. Nothing was tuned on these seeds.",
-        "",
-        f"    {command}",
-        "",
-        f"Of {designs} designs {refused} are refused before anything is spent. Counted are intervals that are reported",
-        "and not marked as prior-dominated. A design that holds less than 94.5 % in its first tables is measured again",
-        "with more and new ones, and these alone count; so is one that holds less than 93 % in these. The lowest rate",
-        "is not the unluckiest of many small samples.",
-        "The last three columns are about designs with 40 intervals or more.",
-        *([f"Not reached in the time there was: the last {left} designs, which take longest."] if left else []),
-        "",
-        "| family | designs | intervals | 50 % | 90 % | 95 % | lowest 95 % | below 92 % | below 90 % |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    families = dict.fromkeys(one["family"] for one in rows)
-    for family in (*sorted(families), "all"):
-        own = [one for one in rows if family in (one["family"], "all") and one["count"]]
-        counts = [one["count"] for one in own]
-        rates = np.average([one["coverage"] for one in own], axis=0, weights=counts)
-        large = np.array([one["coverage"][2] for one in own if one["count"] >= 40])
-        below = [f"{np.mean(large < limit):.0%}" if len(large) else "-" for limit in (0.92, 0.9)]
-        lowest = f"{100 * large.min():.1f}" if len(large) else "-"
-        shown = " | ".join(f"{100 * rate:.1f}" for rate in rates)
-        lines.append(f"| {family} | {len(own)} | {sum(counts)} | {shown} | {lowest} | {' | '.join(below)} |")
-    lines += ["", "The ten designs with the lowest coverage at 95 %, of those with 40 intervals or more:", ""]
-    large = sorted((one for one in rows if one["count"] >= 40), key=lambda one: one["coverage"][2])[:10]
-    lines += ["| 95 % | intervals | n mu / p | design |", "| ---: | ---: | ---: | --- |"]
-    return lines + [
-        f"| {100 * one['coverage'][2]:.1f} | {one['count']} | {one['q']:.0f} | {one['text'].replace('|', '/')} |"
-        for one in large
-    ]
+def grouped(lines: list[Line], given: argparse.Namespace) -> dict[int, list[Line]]:
+    """Lines of every seed that was asked for, in order."""
+    found: dict[int, list[Line]] = {seed: [] for seed in range(given.first, given.first + given.designs)}
+    for line in lines:
+        if line["seed"] in found:
+            found[line["seed"]].append(line)
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = options(__doc__, 1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--designs", type=int, default=100)
-    parser.add_argument("--tables", type=int, default=1)
-    parser.add_argument(
-        "--again", type=int, default=0, help="new tables of designs that hold less than 94.5 %% at first"
-    )
-    parser.add_argument(
-        "--most-tables", type=int, default=0, help="as above, of designs that hold less than 93 %% then"
-    )
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--most", type=int, default=100_000)
+    again = "new tables of designs that hold less than 94.5 %% at first"
+    parser.add_argument("--again", type=int, default=0, help=again)
+    most = "as above, at most, of designs that hold less than 93 %% then"
+    parser.add_argument("--most-tables", type=int, default=0, help=most)
+    parser.add_argument("--most", type=int, default=100_000, help="units of a design")
     parser.add_argument("--families", default="linear,robust,logistic,poisson")
     parser.add_argument("--effects", type=float, default=None, help="no larger effects than this")
     parser.add_argument("--units", type=int, default=None, help="no more records a unit than this")
     parser.add_argument("--worst", type=int, default=12)
-    parser.add_argument("--page", action="store_true")
-    parser.add_argument("--out", help="keeps each design, so that the same command resumes")
+    parser.add_argument("--also", type=Path, nargs="*", default=[], help="files of other ranges of seeds")
     parser.add_argument("--record", action="store_true", help="write bench/recorded/designs.json and its page")
-    asked = parser.parse_args()
-    if asked.first + asked.designs > RESERVED and not asked.page:
+    given = parser.parse_args()
+    if given.first + given.designs > RESERVED and not given.page:
         raise SystemExit("Seeds from 1,000,000 on are reserved for the page.")
-    families = tuple(asked.families.split(","))
-    begun, kept = time.monotonic(), kept_designs(asked.out)
-    how = families, asked.most, asked.effects, asked.units, asked.tables, asked.again, asked.most_tables
-    seeds = [seed for seed in range(asked.first, asked.first + asked.designs) if seed not in kept]
-    with multiprocessing.get_context("spawn").Pool(asked.processes) as pool:
-        for seed, one in pool.imap_unordered(screened, [Asked(seed, *how) for seed in seeds]):
-            kept[seed] = one
-            if asked.out:
-                with open(asked.out, "a", encoding="utf-8") as file:
-                    file.write(json.dumps([seed, one]) + "\n")
-    found = [one for _, one in sorted(kept.items()) if one is not None]
-    refused = len(kept) - len(found)
-    if asked.record:
-        record(asked, found, refused)
-    for one in sorted((one for one in found if one["count"]), key=lambda one: one["coverage"][2])[: asked.worst]:
+    asked = Asked(tuple(given.families.split(",")), given.most, given.effects, given.units)
+    begun = time.monotonic()
+    lines = [line for path in (given.out, *given.also) for line in kept(path)]
+    for stage in range(3):
+        tasks = waiting(lines, asked, given, stage)
+        if tasks and time.monotonic() < begun + given.seconds:
+            lines += measure(part, tasks, given.out, given.cores, begun + given.seconds, with_plain_noise)
+    found, refused, left = complete(grouped(lines, given), given)
+    if given.record:
+        record(given, found, refused, left)
+    for one in sorted((one for one in found if one["count"]), key=lambda one: one["coverage"][2])[: given.worst]:
         print(f"{one['coverage'][2]:.2f} of {one['count']} q={one['q']:.0f} width {one['width']:.2g} {one['text']}")
-        print(f"     each {one['each']} z {one['z']} bias {one['bias']} unsettled {one['unsettled']}")
-    print(f"{refused} of {asked.designs} refused; {time.monotonic() - begun:.0f} s")
-    for family in families:
-        for low, high in ((0, 40), (40, 100), (100, 400), (400, 1e9), (0, 1e9)):
-            own = [one for one in found if one["family"] == family and low <= one["q"] < high]
-            if own:
-                counts = np.array([one["count"] for one in own])
-                mean = np.average([one["coverage"] for one in own], axis=0, weights=np.maximum(counts, 1e-9))
-                every = np.mean([one["all"] for one in own], axis=0)
-                worst = min((one["coverage"][2] for one in own if one["count"] >= 20), default=math_nan)
-                print(
-                    f"{family:17s} q {low:4.0f}: {len(own):4d} designs told {np.mean([one['told'] for one in own]):.0%}"
-                    f" 50/90/95 hold {100 * mean[0]:.1f} {100 * mean[1]:.1f} {100 * mean[2]:.1f}"
-                    f" (all {100 * every[0]:.1f} {100 * every[1]:.1f} {100 * every[2]:.1f}) lowest {worst:.2f}"
-                    f" width {np.median([one['width'] for one in own]):.2f}"
-                )
+        if "each" in one:
+            print(f"     each {one['each']} z {one['z']} bias {one['bias']} unsettled {one['unsettled']}")
+    print(f"{len(refused)} of {given.designs} refused, {left} not measured; {time.monotonic() - begun:.0f} s,")
+    print(f"{sum(line.get('seconds', 0.0) for line in lines):.0f} s of processor time")
+    print_table(found, asked.families)
 
-
-math_nan = float("nan")
 
 if __name__ == "__main__":
     main()
