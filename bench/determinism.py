@@ -129,8 +129,7 @@ def training() -> Parts:
 
     from sordino.core.spec import Spec  # noqa: PLC0415
     from sordino.mechanisms import SeededRandomness  # noqa: PLC0415
-    from sordino.mechanisms.networks.trainer import train  # noqa: PLC0415
-    from sordino.mechanisms.networks.training import Training  # noqa: PLC0415
+    from sordino.mechanisms.networks.training import Training, train  # noqa: PLC0415
 
     fold = small_fold()
     algorithm: dict[str, Any] = {"kind": "noised-sums", "query": "clipped gradients of a network", "records": RECORDS}

@@ -230,8 +230,8 @@ def _held(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:
 class PlainGaussians(ExactGaussians):
     """Normal numbers as NumPy draws them, for many tables: the law of the exact ones but for their rounding."""
 
-    def __init__(self, generator: np.random.Generator, size: int, **given: Any) -> None:
-        super().__init__(generator, 0, **given)
+    def __init__(self, generator: np.random.Generator, size: int) -> None:
+        super().__init__(generator, 0)
         self.values = generator.standard_normal(size)
 
     def rounded(self, part: slice, offsets: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@
 
 The second form fits the chosen convolutional networks again, on all 50,000 records with three seeds, and sets their
 temperatures to what is best for the log-loss of the cut rows on average. The test rows are never read. Noise is that of
-50,000 records, so 60,000 do a little better. The runs here follow `networks.trainer` step by step, with what is
+50,000 records, so 60,000 do a little better. The runs here follow `networks.training` step by step, with what is
 searched over as inputs of one compiled program.
 """
 

@@ -3,7 +3,7 @@
     python bench/noise.py [--json FILE]
 
 Scales 2, 2^10 and 2^40, in units of the lattice. On processors `SecureRandomness.whole_gaussians` draws on all cores;
-on an accelerator `device_gaussians` does. Chains and rounds with exact noise are timed against the same runs with noise
+on an accelerator `settled_steps` does. Chains and rounds with exact noise are timed against the same runs with noise
 in floating point, which is what a source without whole numbers gives.
 """
 
@@ -15,7 +15,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -24,7 +24,7 @@ from machine import machine, own_versions
 from sordino.core.spec import Spec
 from sordino.mechanisms import Purpose, SecureRandomness, SeededRandomness, run
 from sordino.models import Logistic
-from sordino.noise.device_gaussian import device_gaussians
+from sordino.noise.device_gaussian import settled_steps
 from sordino.noise.lattice import in_doubles
 
 SCALES = (2.0, 2.0**10, 2.0**40)
@@ -65,15 +65,13 @@ def device_rate(scale: float, size: int) -> float:
     """Draws a second on the device, what is settled on the host included."""
     key, more, streams = np.arange(8, dtype=np.uint32), np.random.default_rng(0), iter(range(2**20))
     with in_doubles():
-        return size / best(lambda: device_gaussians(key, next(streams), size, scale, more))
+        return size / best(lambda: settled_steps(key, [next(streams)], size, np.full(1, scale), lambda _: more))
 
 
 class Floating(SeededRandomness):
     """The same source without whole numbers: a run then adds Gaussians in floating point."""
 
-    @property
-    def draws_exactly(self) -> bool:
-        return False
+    draws_exactly: ClassVar[bool] = False
 
 
 def clipped_chain(records: int, width: int, steps: int, batch: dict[str, Any]) -> Spec:

@@ -28,8 +28,7 @@ import digits
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.networks.trainer import Trained, train
-from sordino.mechanisms.networks.training import Descent, Training
+from sordino.mechanisms.networks.training import Descent, Trained, Training, train
 from sordino.models import clip as compiled
 from tests.noise.test_last_bits import Watched, Watching, told_apart
 

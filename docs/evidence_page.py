@@ -117,7 +117,7 @@ NETWORKS = Release(
     (
         Claim(
             "the shapes of blocks and steps depend on public numbers alone",
-            ("src/sordino/mechanisms/networks/trainer.py",),
+            ("src/sordino/mechanisms/networks/training.py",),
         ),
         Claim(
             "some devices compute convolutions differently by place (an H200 does). There, "

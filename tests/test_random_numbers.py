@@ -38,7 +38,7 @@ FILES = {
     "models/custom/modules.py": "weights to begin from, which are public",
     "models/custom/numpyro_program.py": "public starts, stand-ins for rows, and draws of the model from a public key",
     "models/custom/base.py": "public keys that follow from one row, for what its model would observe: no noise",
-    "mechanisms/networks/trainer.py": "a drawn example, on which the device is checked: no data, no noise",
+    "mechanisms/networks/training.py": "a drawn example, on which the device is checked: no data, no noise",
     "mechanisms/statistics/grouped.py": "draws the known noise again for a deviation of a look: post-processing",
     "mechanisms/statistics/population.py": "draws released tables again for tests and curves: post-processing",
     "mechanisms/statistics/answers.py": "draws the known noise again for intervals of a look: post-processing",
@@ -157,7 +157,7 @@ def test_the_walk_lets_what_is_handed_in_pass(text):
 # Samplers of noise: imported, or called as methods, in the noise package alone. An audit that replays a run hands on
 # what the source under test draws, a chain the stream of its mixing variables to the sampler in the noise package.
 SAMPLERS = frozenset(
-    {"rounded_gaussians", "device_gaussians", "step_gaussians", "ExactGaussians"}
+    {"rounded_gaussians", "settled_steps", "step_gaussians", "ExactGaussians"}
     | {"whole_gaussians", "whole_laplace", "mixing_scale", "gaussians_from_words"}
 )
 STREAMS = frozenset({"NOISE", "MIXING", "AVERAGE"})

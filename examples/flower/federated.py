@@ -26,7 +26,7 @@ from sordino.mechanisms.regression import Declaration, plan, posterior
 from sordino.mechanisms.regression.learn import steps
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory
-from sordino.noise.port import Summed, WideSums
+from sordino.noise.port import Summed, from_bytes, to_bytes, wide
 from sordino.noise.randomness import SeededRandomness
 
 EPSILON, DELTA, SITES = 1.0, 1e-6, (1000, 3000, 2000)
@@ -69,7 +69,7 @@ def answer(message: Message, context: Context) -> Message:
     for name in said:
         question = run.send(said[name].numpy())
     sums = InMemory(AGREED, Given(*rows(site)))(question)
-    reply = ConfigRecord({"sums": sums.sums.to_bytes(), "units": sums.units, "exponent": sums.exponent})
+    reply = ConfigRecord({"sums": to_bytes(sums.sums), "units": sums.units, "exponent": sums.exponent})
     return Message(RecordDict({"sums": reply}), reply_to=message)
 
 
@@ -86,10 +86,10 @@ def main(grid: Grid, context: Context) -> None:
         content = RecordDict({"answers": ArrayRecord({name: Array(value) for name, value in answers.items()})})
         nodes = list(grid.get_node_ids())
         messages = [Message(content, dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
-        added, units = WideSums.zeros(question.numbers), 0
+        added, units = wide(question.numbers), 0
         for reply in grid.send_and_receive(messages):
             found = reply.content["sums"]
-            added.add_wide(WideSums.from_bytes(found["sums"]))
+            added += from_bytes(found["sums"], question.numbers)
             units += found["units"]
         return Summed(added, question.exponent, units)
 

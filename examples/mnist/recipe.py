@@ -34,8 +34,7 @@ import digits
 from sordino import Training, fit_network
 from sordino.auditing.lower_bound import verdict
 from sordino.fitting.gradient_runs import FittedNetwork, classification_quality
-from sordino.mechanisms.networks.trainer import Trained
-from sordino.mechanisms.networks.training import Descent
+from sordino.mechanisms.networks.training import Descent, Trained
 
 DELTA, RELATION = 1e-5, "add-remove"
 STROKES = 20_000

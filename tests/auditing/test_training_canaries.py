@@ -8,7 +8,7 @@ from sordino.accounting.evaluate import tightest
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.training_canaries import train_and_audit
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.networks import trainer as steps
+from sordino.mechanisms.networks import training as steps
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.noise.kernel_noise import NetworkNoise
@@ -67,8 +67,8 @@ def test_halved_noise_and_skipped_clips_are_found(monkeypatch):
         patched.setattr(NetworkNoise, "_noise", lambda self, k: drawn(self, k) // 2)
         assert audited(spec)[1].epsilon > certified
     with monkeypatch.context() as patched:
-        gaussians = steps.floating_noise
-        patched.setattr(steps, "floating_noise", lambda *given: 0.5 * gaussians(*given))
+        gaussians = Floating.gaussians
+        patched.setattr(Floating, "gaussians", lambda *given: 0.5 * gaussians(*given))
         assert audited(spec, Floating)[1].epsilon > certified
     with monkeypatch.context() as patched:
         patched.setattr(steps, "WholeSums", lambda loss, clip, *others: WholeSums(loss, 8.0 * clip, *others))

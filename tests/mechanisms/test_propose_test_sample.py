@@ -215,10 +215,6 @@ def test_a_draw_is_the_rounded_real_one():
             ExactGaussians(np.random.default_rng(seed), 1).nearest(0, law(unit)) for unit in (coarse, fine)
         )  # fmt: skip
         assert abs(near * coarse - finer * fine) <= (coarse + fine) / 2
-    noise = ExactGaussians(np.random.default_rng(0), 1)
-    noise.nearest(0, law(coarse))
-    with pytest.raises(InputError, match="already used"):
-        noise.nearest(0, law(coarse))
 
 
 def test_counts_are_lowered_by_more_than_their_noise_but_for_delta():

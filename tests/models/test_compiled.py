@@ -88,7 +88,7 @@ ENTRIES = {
     "mechanisms.chain.run": lambda module: module.run(None, None, None, None, None),
     "mechanisms.chain.functional": lambda module: module.chain(None, None),
     "mechanisms.rounds": lambda module: module.run_sums(None, None, None, None, None),
-    "mechanisms.networks.trainer": lambda module: module.train(None, None, None, None, SeededRandomness(0), None),
+    "mechanisms.networks.training": lambda module: module.train(None, None, None, None, SeededRandomness(0), None),
     "fitting.problem": lambda module: module.Sources(0).ready(),
 }
 

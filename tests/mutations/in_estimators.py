@@ -110,8 +110,8 @@ IN_ESTIMATORS = mutations(
 - self.noised(k, self._sums.products(theta), self._sums.exponent) / self.algorithm.records
 + self.noised(k, self._sums.products(theta), self._sums.exponent) / len(self._sums._lengths)
 @@ exact noise: sums get half the noise | SumNoise.noised | noise/test_noised.py
-- np.ldexp(spread, -grid.exponent)
-+ np.ldexp(spread, -grid.exponent - 1)
+- np.ldexp(spread, -grid)
++ np.ldexp(spread, -grid - 1)
 @@ exact noise: the port forgets the bound | CheckedSum.scales | noise/test_noised.py
 - self.multiplier * self.moved * HAIR
 + self.multiplier * HAIR
@@ -122,10 +122,10 @@ IN_ESTIMATORS = mutations(
 - self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1
 + self._negative = np.zeros(size, bool)
 @@ exact noise: whole parts of a geometric law | _Trial.__init__ | noise/test_gaussians.py
-- self._repeat(self.whole * (self.whole - 1), lambda places: self._half_exponential(len(places)))
+- self._repeat(self.whole * (self.whole - 1), self._half_exponential)
 + pass
 @@ exact noise: draws used twice | ExactGaussians.rounded | noise/test_gaussians.py
-- self._use(places)
+- self._used[places] = True
   fractions = np.zeros(len(places))
 @@ exact Laplace noise halved | whole_laplace | noise/test_gaussians.py -k laplace
 - top, bottom = exact.numerator, exact.denominator

@@ -8,7 +8,7 @@ from scipy import special, stats
 from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SecureRandomness, SeededRandomness
 from sordino.noise import device_gaussian
-from sordino.noise.device_gaussian import device_gaussians, step_gaussians
+from sordino.noise.device_gaussian import settled_steps, step_gaussians
 from sordino.noise.lattice import in_doubles
 
 KEY = np.arange(8, dtype=np.uint32)
@@ -16,10 +16,15 @@ KEY = np.arange(8, dtype=np.uint32)
 SIZE, FEW, ALARM = 2**16, 2048, 1e-6
 
 
+def drawn_at(stream, scale, size=FEW, key=KEY):
+    """Draws of one step."""
+    return np.asarray(settled_steps(key, [stream], size, np.full(1, scale), lambda _: np.random.default_rng(1)))[0]
+
+
 def test_draws_follow_the_law_and_those_that_are_settled_agree():
     with in_doubles():
         for stream, scale in enumerate((2.0, 2.0**40)):
-            drawn = np.asarray(device_gaussians(KEY, stream, SIZE, scale, np.random.default_rng(1)))
+            drawn = drawn_at(stream, scale, SIZE)
             # In whole numbers from the same words; what is dropped there was drawn again on the device.
             places = np.arange(0, SIZE, SIZE // 25)
             words = device_gaussian._words_at(KEY, np.full(len(places), stream), np.zeros(len(places)), places, SIZE)
@@ -37,10 +42,7 @@ def test_draws_follow_the_law_and_those_that_are_settled_agree():
 
 def test_streams_and_places_have_words_of_their_own():
     with in_doubles():
-        drawn = [
-            np.asarray(device_gaussians(key, stream, SIZE, 2.0**40, np.random.default_rng(3)))
-            for key, stream in ((KEY, 0), (KEY, 1), (KEY + 1, 0), (KEY, 0))
-        ]
+        drawn = [drawn_at(stream, 2.0**40, SIZE, key) for key, stream in ((KEY, 0), (KEY, 1), (KEY + 1, 0), (KEY, 0))]
     np.testing.assert_array_equal(drawn[0], drawn[3])
     assert len(np.unique(np.concatenate(drawn[:3]))) > 3 * SIZE - 5
 
@@ -48,10 +50,10 @@ def test_streams_and_places_have_words_of_their_own():
 def test_open_draws_are_settled_and_not_drawn_anew(monkeypatch):
     """Where decisions leave many open, the answers stay: what depends on a draw must not decide whether it counts."""
     with in_doubles():
-        plain = np.asarray(device_gaussians(KEY, 5, FEW, 2.0**40, np.random.default_rng(1)))
+        plain = drawn_at(5, 2.0**40)
         monkeypatch.setattr(device_gaussian, "_attempt", _mostly_open(device_gaussian._attempt))
         device_gaussian._drawn.clear_cache()
-        opened = np.asarray(device_gaussians(KEY, 5, FEW, 2.0**40, np.random.default_rng(1)))
+        opened = drawn_at(5, 2.0**40)
         device_gaussian._drawn.clear_cache()
     np.testing.assert_array_equal(plain, opened)
 
@@ -68,11 +70,11 @@ def _mostly_open(attempt):
 def test_what_is_dropped_is_drawn_again_in_every_attempt(monkeypatch):
     """Where half of all draws are dropped, those that are kept stay; what there is no room for goes to the host."""
     with in_doubles():
-        plain = np.asarray(device_gaussians(KEY, 6, FEW, 2.0**40, np.random.default_rng(1)))
+        plain = drawn_at(6, 2.0**40)
         monkeypatch.setattr(device_gaussian, "_attempt", _often_dropped(device_gaussian._attempt))
         device_gaussian._drawn.clear_cache()
         drawn = device_gaussian._drawn(jnp.asarray(KEY), jnp.full(1, 6, jnp.uint32), FEW, jnp.full(1, 2.0**40))
-        again = np.asarray(device_gaussians(KEY, 6, FEW, 2.0**40, np.random.default_rng(1)))
+        again = drawn_at(6, 2.0**40)
         device_gaussian._drawn.clear_cache()
     kept = plain % 2 == 0
     # But for the 1 in 600 that were dropped before as well.
@@ -109,4 +111,4 @@ def test_steps_depend_on_their_numbers_alone_and_are_given_once(kind):
 @pytest.mark.parametrize("scale", [0.0, 2.0**60])
 def test_scales_are_checked(scale):
     with pytest.raises(Exception, match="scale of the noise"):
-        device_gaussians(KEY, 0, 8, scale, np.random.default_rng(0))
+        drawn_at(0, scale, 8)

@@ -28,7 +28,7 @@ SOURCE, OTHER = SecureRandomness(), SecureRandomness()
 GENERATOR = SOURCE.generator(Purpose.NOISE)
 BITS = GENERATOR.bit_generator
 METHOD = GENERATOR.integers
-EXACT = ExactGaussians.of(OTHER, 3)
+EXACT = ExactGaussians(OTHER.generator(Purpose.NOISE), 3)
 WAYS = {
     "a method of the generator": lambda: GENERATOR.standard_normal(3).tolist(),
     "another method": lambda: GENERATOR.permuted(np.arange(100)).tolist(),
@@ -134,7 +134,7 @@ def test_nothing_that_draws_secure_noise_is_copied_or_pickled():
     source = SecureRandomness()
     generator = source.generator(Purpose.NOISE)
     kept = generator.bit_generator.state
-    noise = [source, generator, generator.bit_generator, ExactGaussians.of(SecureRandomness(), 2)]
+    noise = [source, generator, generator.bit_generator, ExactGaussians(SecureRandomness().generator(Purpose.NOISE), 2)]
     for attempt, one in product(ATTEMPTS, noise):
         with pytest.raises(InputError, match=r"must stay in one process.*Make a new one\.$") as refused:
             attempt(one)

@@ -20,8 +20,7 @@ from sordino.core.bound import Evidence
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness, parameters, run
 from sordino.mechanisms.chain.rounding import ROUNDING
-from sordino.mechanisms.networks.trainer import train
-from sordino.mechanisms.networks.training import Descent, Training
+from sordino.mechanisms.networks.training import Descent, Training, train
 from sordino.models import Logistic
 from sordino.models.exact import ConjugateRegression
 from sordino.noise.gaussian import ExactGaussians, whole_laplace

@@ -103,9 +103,9 @@ PLANTED = mutations(
 - np.clip(values, *self.limits, out=values)
 + np.where(np.roll(values, 1) > 0.5, 1.0, 0.9) * np.clip(values, *self.limits, out=values)
 @@ a sum that leaves out one record and doubles another | InMemory.__call__ | classes add-remove
-- total.add(statistic.of(rows)[0])
-+ more = statistic.of(rows)[0]
-+ total.add(more + more // max(1, len(rows.y) - 1))
+- total += statistic.of(rows)
++ more = statistic.of(rows)
++ total += (more + more // max(1, len(rows.y) - 1))
 @@ a debit of half the run | _debited | classes add-remove
 - ledger.debit(known_bounds(explanation), explanation.spec, run=checkpoint and checkpoint.name)
 + ledger.debit([type(one)(type(one.guarantee)(one.guarantee.mu / 2), one.relation, one.view, (), one.theorem,

@@ -12,12 +12,11 @@ from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import NoisedSums
 from sordino.mechanisms import SecureRandomness, SeededRandomness
 from sordino.mechanisms.chain import batches
-from sordino.mechanisms.networks.trainer import train
-from sordino.mechanisms.networks.training import Descent, Training
+from sordino.mechanisms.networks.training import Descent, Training, train
 from sordino.mechanisms.rounds import Run
 from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, PointMass, VariationalOptions
 from sordino.models.families.regression import GaussianLinear
-from tests.mechanisms.networks import test_trainer as trained
+from tests.mechanisms.networks import test_training as trained
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
 
 PLACE = 5

@@ -13,13 +13,11 @@ import sordino
 from sordino.auditing.replay.plan import Planned, compare, planned_calls
 from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import read_spec
-from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.lattice import Total
-from sordino.noise.port import ExactDraws
+from sordino.noise.port import CheckedSum, ExactDraws, SumNoise
 from sordino.noise.randomness import Law, NoisedCall, Purpose
 from tests.accounting.described import described
 from tests.mechanisms.specs import rounds_spec
-from tests.noise.released import noised_sums
 
 ROOT = Path(sordino.__file__).parent
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
@@ -48,7 +46,7 @@ def sums_of(values, scale=4.0, **left):
 
     def run(fresh):
         sums = np.asarray(values, np.int64)
-        return {"answer": noised_sums(sums, -2, scale, ExactGaussians.of(fresh(), len(sums))), **left}
+        return {"answer": SumNoise.of(fresh(), len(sums)).noised([CheckedSum(sums, -2, 1.0, 1.0, scale)]), **left}
 
     return run
 
@@ -199,8 +197,7 @@ def test_plans_follow_the_spec():
 
 # Where streams of noise are opened, and how each meets a statistic.
 STREAMS_OF_NOISE = {
-    "noise/gaussian.py": "exact Gaussians, which meet sums in the port",
-    "noise/port.py": "counts, averages and draws, inside calls of the port",
+    "noise/port.py": "exact Gaussians, counts, averages and draws, inside calls of the port",
     "noise/kernel_noise.py": "steps of chains, rounds and networks, whose kernels call the port",
     "auditing/replay/port.py": "replay, and draws that meet no statistic: does none repeat another",
 }
@@ -208,7 +205,7 @@ WHERE_THE_PORT_IS = {
     "noise/port.py",
     "mechanisms/chain/kernel.py",
     "mechanisms/rounds.py",
-    "mechanisms/networks/trainer.py",
+    "noise/kernel_noise.py",
 }
 
 

@@ -24,8 +24,7 @@ from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse, whole_number
 from sordino.mechanisms.networks.jaxpr import Loss
-from sordino.mechanisms.networks.trainer import Trained, train
-from sordino.mechanisms.networks.training import Training
+from sordino.mechanisms.networks.training import Trained, Training, train
 from sordino.noise.randomness import Randomness
 
 _LOUDER = 4.0  # how much longer than the clip a canary's gradient is: a clip that is skipped shows

@@ -27,7 +27,7 @@ from sordino.core.validate import InputError, one_of, raise_alone
 from sordino.data.sources.registry import TablePart, joined
 from sordino.data.table import RowError, Table
 from sordino.engines.unit_buckets import UnitSpread, in_files
-from sordino.noise.port import Summed, WideSums
+from sordino.noise.port import Summed, from_bytes, to_bytes, wide
 
 
 class MarkedRows(Protocol):
@@ -51,7 +51,7 @@ class SumQuestion(Protocol):
     @property
     def exponent(self) -> int: ...
 
-    def of(self, rows: Any) -> tuple[NDArray[np.int64], int]: ...
+    def of(self, rows: Any) -> NDArray[np.int64]: ...
 
 
 Encode = Callable[[Table], Iterator[MarkedRows]]
@@ -99,24 +99,24 @@ class Sum:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self.sums, self.units, self.rows_mark = WideSums.zeros(work.asked.numbers), 0, 0
+        self.sums, self.units, self.rows_mark = wide(work.asked.numbers), 0, 0
 
     def add(self, table: Table) -> None:
         """Add what the rows of a table contribute."""
         for rows in self._work.encode(table):
-            self.sums.add(self._work.asked.of(rows)[0])
+            self.sums += self._work.asked.of(rows)
             self.units += rows.units
             self.rows_mark = (self.rows_mark + rows_mark(rows)) % 2**64
 
     def add_sum(self, other: "Sum | PartAnswer") -> None:
         """Add the sum of other rows of the same part."""
-        self.sums.add_wide(other.sums if isinstance(other, Sum) else WideSums.from_bytes(other.sums))
+        self.sums += other.sums if isinstance(other, Sum) else from_bytes(other.sums, len(self.sums))
         self.units += other.units
         self.rows_mark = (self.rows_mark + other.rows_mark) % 2**64
 
     def answer(self, part: str) -> PartAnswer:
         """What is reported about the part."""
-        return PartAnswer(part, self.sums.to_bytes(), self.units, self.rows_mark, arithmetic())
+        return PartAnswer(part, to_bytes(self.sums), self.units, self.rows_mark, arithmetic())
 
 
 def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
@@ -281,11 +281,11 @@ class Totals:
 
     def __call__(self, asked: SumQuestion) -> Summed:
         work = Work(asked, self._encode, self._columns, self._together)
-        total, units, done = WideSums.zeros(asked.numbers), 0, 0
+        total, units, done = wide(asked.numbers), 0, 0
         self._told(asked.name, 0, len(self._parts))
         for answer in each_once(self._engine, work, self._parts):
             self._check(answer)
-            total.add_wide(WideSums.from_bytes(answer.sums))
+            total += from_bytes(answer.sums, asked.numbers)
             units, done = units + answer.units, done + 1
             self._told(asked.name, done, len(self._parts))
         return Summed(total, asked.exponent, units)

@@ -181,8 +181,8 @@ class AskedTogether:
     def numbers(self) -> int:
         return sum(one.size for one in self.questions)
 
-    def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
-        return np.concatenate([one.sums(rows) for one in self.questions]), EXPONENT
+    def of(self, rows: Rows) -> NDArray[np.int64]:
+        return np.concatenate([one.sums(rows) for one in self.questions])
 
 
 def sums_in_parts(given: TableInParts, schema: Schema, relation: Relation) -> SumsOf:
@@ -192,6 +192,6 @@ def sums_in_parts(given: TableInParts, schema: Schema, relation: Relation) -> Su
     def sums(questions: Sequence[Question]) -> list[Whole]:
         found = total(AskedTogether("look", tuple(questions)))
         check_number(schema, relation, found.units)
-        return np.split(found.sums.integers(), np.cumsum([one.size for one in questions])[:-1])
+        return np.split(found.sums, np.cumsum([one.size for one in questions])[:-1])
 
     return sums

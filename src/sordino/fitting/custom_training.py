@@ -46,8 +46,7 @@ from sordino.fitting.tasks import Begin
 from sordino.mechanisms.chain.release import KeptIterates
 from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.chain.specs import sgld
-from sordino.mechanisms.networks.trainer import Trained
-from sordino.mechanisms.networks.training import QUERY, Descent, Training, check_room
+from sordino.mechanisms.networks.training import QUERY, Descent, Trained, Training, check_room
 from sordino.models.base import Model
 from sordino.models.custom.base import CustomModel
 from sordino.models.custom.modules import PytreeLoss

@@ -28,8 +28,7 @@ from sordino.mechanisms.chain.release import LipschitzFunction, averaged_functio
 from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.networks.integer_sums import check_examples
 from sordino.mechanisms.networks.jaxpr import Loss
-from sordino.mechanisms.networks.trainer import Trained, train
-from sordino.mechanisms.networks.training import QUERY, Training, check_run
+from sordino.mechanisms.networks.training import QUERY, Trained, Training, check_run, train
 from sordino.models.base import Model, describe_model
 from sordino.models.custom.base import finite
 from sordino.models.registry import JaxModel

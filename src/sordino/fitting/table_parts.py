@@ -62,8 +62,8 @@ class HowMany(NamedTuple):
     numbers: int = 1
     exponent: int = 0
 
-    def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
-        return np.zeros(self.numbers, np.int64), self.exponent
+    def of(self, rows: Rows) -> NDArray[np.int64]:
+        return np.zeros(self.numbers, np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ from sordino.mechanisms.posterior.laws import Posterior
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
 from sordino.noise.integer_sums import Contributions, tallies
-from sordino.noise.kernel_noise import floating_noise, lattice_noise
+from sordino.noise.kernel_noise import step_noise
 from sordino.noise.lattice import (
     GROUP,
     Lattice,
@@ -229,10 +229,9 @@ class Run:
         """On the lattice of the sums; without a clip they have none, and without noise none is added."""
         if not self.sum_noise.any():
             return jnp.zeros((length, size), self.dtype)
-        if not self.clipped or not self.randomness.draws_exactly:
-            return floating_noise(self.randomness, first, (length, size), self.dtype)
-        lattice = Lattice.of(self.algorithm.contribution, size, float(self.sum_noise.max()))
-        return lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
+        exactly = self.clipped and self.randomness.draws_exactly
+        lattice = Lattice.of(self.algorithm.contribution, size, float(self.sum_noise.max())) if exactly else None
+        return step_noise(self.randomness, lattice, self.sum_noise, first, (length, size), self.dtype)
 
 
 class Query(ABC):

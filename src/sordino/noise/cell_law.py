@@ -7,11 +7,10 @@ exp(-((i + f) / 256)^2 / 2). (Karney 2016 has cells of length 1 and keeps few; c
 
 Nothing here is a float. Weights are whole numbers of 2^-precision between which the true ones lie: products are cut
 down, and what was cut off is counted. `CellTable` holds floor(2^32 P(i)) for the first 4,096 cells, as an alias table
-of whole numbers (Walker 1977), and one outcome more for what is left of 2^32, 789 of it; `RestOfCells` draws
-from what is left, cell 4,096 and all later ones included, with as many digits as the answer needs.
+of whole numbers (Walker 1977), and one outcome more for what is left of 2^32, 789 of it; `rest_of_cells` says what is
+left, cell 4,096 and all later ones included, with as many digits as an answer needs.
 """
 
-from bisect import bisect_right
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -92,17 +91,6 @@ class CellTable(NamedTuple):
 @cache
 def cell_table() -> CellTable:
     """The alias table of floor(2^32 P(i)) and what is left."""
-    counts = cell_counts()
-    rest = (1 << _TABLE_BITS) - sum(counts)
-    thresholds, others = _aliases([*counts[: COLUMNS - 1], rest])
-    # The last column belongs to the rest: cell 4,095 is 16 deviations away, and its count is 0.
-    others[others == COLUMNS - 1] = REST
-    return CellTable(thresholds, others, tuple(counts), rest)
-
-
-@cache
-def cell_counts() -> list[int]:
-    """floor(2^32 P(i)) for every column."""
     lows, off, total = weights(_TABLE_PRECISION)
     counts = []
     for low in lows[:COLUMNS]:
@@ -110,7 +98,11 @@ def cell_counts() -> list[int]:
         if least != most:
             raise ArithmeticError("a probability is too close to a multiple of 2^-32 for the digits used")
         counts.append(least)
-    return counts
+    rest = (1 << _TABLE_BITS) - sum(counts)
+    thresholds, others = _aliases([*counts[: COLUMNS - 1], rest])
+    # The last column belongs to the rest: cell 4,095 is 16 deviations away, and its count is 0.
+    others[others == COLUMNS - 1] = REST
+    return CellTable(thresholds, others, tuple(counts), rest)
 
 
 def _aliases(counts: list[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
@@ -128,29 +120,12 @@ def _aliases(counts: list[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]
     return np.array(own, np.uint32), np.array(other, np.uint16)
 
 
-class RestOfCells:
-    """Draws a cell from what the table leaves out: cell i has the share 2^32 P(i) - floor(2^32 P(i)) of `rest`."""
-
-    def __init__(self, precision: int) -> None:
-        lows, off, total = weights(precision)
-        scaled = [
-            Enclosed((low << (_TABLE_BITS + precision)) // total.high - (count << precision),
-                     ((low + off) << (_TABLE_BITS + precision)) // total.low + 1 - (count << precision))
-            for low, count in zip(lows, [*cell_counts(), *[0] * len(lows)], strict=False)
-        ]  # fmt: skip
-        self.precision = precision
-        self._low = list(accumulate(max(one.low, 0) for one in scaled))
-        self._high = list(accumulate(one.high for one in scaled))
-
-    def cell(self, least: int, most: int) -> int | None:
-        """The cell of a number between `least` and `most`, in units of 2^-precision from 0 on; None if not decided."""
-        # It is in cell i if it is at or above every possible end of cell i - 1 and below every possible one of cell i.
-        found = bisect_right(self._low, most)
-        known = found < len(self._low) and (not found or least >= self._high[found - 1])
-        return found if known else None
-
-
 @cache
-def rest_of_cells(precision: int) -> RestOfCells:
-    """One table for every number of digits that was ever needed."""
-    return RestOfCells(precision)
+def rest_of_cells(precision: int) -> tuple[list[int], list[int]]:
+    """What the table leaves out, cell i the share 2^32 P(i) - floor(2^32 P(i)) of `rest`: both ends of running sums."""
+    lows, off, total = weights(precision)
+    counts = (count << precision for count in (*cell_table().counts, *[0] * len(lows)))
+    digits = _TABLE_BITS + precision
+    ends = [((low << digits) // total.high - count, ((low + off) << digits) // total.low + 1 - count)
+            for low, count in zip(lows, counts, strict=False)]  # fmt: skip
+    return list(accumulate(max(low, 0) for low, _ in ends)), list(accumulate(high for _, high in ends))

@@ -11,7 +11,6 @@ which only rounds less), and whole numbers of 32 and 64 bits.
 """
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from sordino.noise import rounded_gaussian as host
-from sordino.noise.cell_law import CELL_BITS, COLUMNS, POSITION_BITS, cell_table
+from sordino.noise.cell_law import COLUMNS, POSITION_BITS, cell_table
 from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.secure import chacha20
@@ -34,7 +33,6 @@ _ROW = 1024
 # Of 1,024 draws 1.7 are dropped on average; more than sixteen once in 10^11 rows, and then the host draws them.
 _AGAIN = 16
 _ATTEMPTS = 4
-_UNIT = 2.0 ** -(CELL_BITS + 20)
 _TAG = 0x6C617474
 Words = NDArray[np.uint32]
 
@@ -47,27 +45,23 @@ class DeviceDraws(NamedTuple):
     unsettled: Array
 
 
-def device_gaussians(key: Words, stream: int, size: int, scale: float, more: np.random.Generator) -> Array:
-    """So many draws of one scale, on the device; `stream` is used once with a key, `more` settles open draws."""
-    return _settled_steps(key, [stream], size, np.full(1, scale), lambda _: more)[0]
-
-
 def step_gaussians(
     source: Randomness, purpose: Purpose, first: int, scales: Sequence[float] | NDArray[np.float64], size: int
 ) -> Array:
     """Draws of steps `first`, `first + 1`, ..., one scale for each, on the device: shape (steps, size)."""
     key, more = source.device_words(purpose, first, len(scales))
     with in_doubles():
-        return _settled_steps(key, range(first, first + len(scales)), size, np.asarray(scales, np.float64), more)
+        return settled_steps(key, range(first, first + len(scales)), size, np.asarray(scales, np.float64), more)
 
 
-def _settled_steps(
+def settled_steps(
     key: Words,
     streams: Sequence[int],
     size: int,
     scales: NDArray[np.float64],
     more: Callable[[int], np.random.Generator],
 ) -> Array:
+    """The same from a key; a stream is used once with it, and open draws are settled by `more` of the stream."""
     host.checked_scales(scales, len(streams))
     numbers = np.fromiter(streams, np.uint32, len(streams))
     drawn = _drawn(jnp.asarray(key), jnp.asarray(numbers), size, jnp.asarray(scales))
@@ -149,26 +143,13 @@ def _attempt(words: Array, scale: Array) -> tuple[Array, Array]:
     sure = ((keep + 1) << 6) + (cells << 1) < np.uint32(1 << 17)
     # Twenty-two bits of v, and twenty of f: enough for all but one in a million.
     v = ((keep << 11) | (fourth & np.uint32(2047))).astype(jnp.float64) * 2.0**-22
-    cell, least = cells.astype(jnp.float64), fraction.astype(jnp.float64) * 2.0**-20
-    t_low = least * (2.0 * cell + least) * 2.0**-17
-    t_high = (least + 2.0**-20) * (2.0 * cell + least + 2.0**-20) * 2.0**-17
-    low = 1.0 - t_high + t_high * t_high * 0.5 - t_high * t_high * t_high / 6.0 - 2.0**-48
-    high = 1.0 - t_low + t_low * t_low * 0.5 - t_low * t_low * t_low / 6.0 + t_low**4 / 24.0 + 2.0**-48
+    low, high = host.kept_between(cells.astype(jnp.float64), fraction.astype(jnp.float64) * 2.0**-20)
     known = cells < COLUMNS - 1
     kept, dropped = known & (sure | (v + 2.0**-22 <= low)), known & ~sure & (v >= high)
-    # As `_wide_sizes` on the host, comments there.
-    heads = ((cells << 20) | fraction).astype(jnp.float64)
-    bits = lax.bitcast_convert_type(scale, jnp.uint64) & np.uint64(2**64 - 2**32)
-    coarse = lax.bitcast_convert_type(bits, jnp.float64)
-    tails = (third.astype(jnp.float64) * 2.0**21 + (fourth >> 11).astype(jnp.float64)) * 2.0**-53
-    product = heads * (coarse * _UNIT)
-    whole = jnp.floor(product)
-    left = (product - whole) + heads * ((scale - coarse) * _UNIT) + tails * (scale * _UNIT) + 0.5
-    off = 2.0**-49 * (scale * 2.0**-15 + 4.0) + scale * 2.0**-80
-    bottom, top = jnp.floor(left - off), jnp.floor(left + off)
-    size = whole.astype(jnp.int64) + bottom.astype(jnp.int64)
+    heads, tails = (cells << 20) | fraction, third.astype(jnp.float64) * 2.0**21 + (fourth >> 11).astype(jnp.float64)
+    size, settled = host.wide_sizes(heads.astype(jnp.float64), tails, scale, jnp)
     values = jnp.where(second >> 31, -size, size)
-    states = jnp.where(dropped, _DROPPED, jnp.where(kept & (bottom == top), _KEPT, _OPEN))
+    states = jnp.where(dropped, _DROPPED, jnp.where(kept & settled, _KEPT, _OPEN))
     return values, states.astype(jnp.int8)
 
 
@@ -197,5 +178,5 @@ def _settled(words: Words, scale: float, more: np.random.Generator) -> int | Non
     cell = column if position < int(table.thresholds[column]) else int(table.others[column])
     fraction = ((second & (2**20 - 1)) << 53) | (third << 21) | (fourth >> 11)
     keep = ((((second >> 20) & 2047) << 11) | (fourth & 2047), 22)
-    value = host._Draw(more, cell if cell < COLUMNS - 1 else None, (fraction, 73), keep, Fraction(scale)).value()
+    value = host.settled(more, cell, (fraction, 73), keep, scale)
     return value if value is None or not second >> 31 else -value

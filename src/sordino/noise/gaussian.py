@@ -15,48 +15,40 @@ exp(D / scale): the guarantee of the Laplace mechanism of that scale, with nothi
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse
-from sordino.noise.randomness import ADDED, NoisePort, OneProcess, Purpose, Randomness
+from sordino.noise.randomness import OneProcess
 
-Words = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
+Whole = NDArray[np.int64]
 Places = NDArray[np.intp]
-Bits = Callable[[int], Words]
 
 WORD_BITS = 63
-
-
-def random_words(generator: np.random.Generator, word_bits: int) -> Bits:
-    """Words of so many independent fair bits each."""
-    return lambda size: generator.integers(0, 2**word_bits, size, dtype=np.uint64)
+_ROUNDINGS = 2.0**-48  # several units of rounding for each of the few operations of an approximate value
 
 
 class Deviates:
     """Independent uniform numbers in (0, 1) as words of fair bits, compared as real numbers are: by ever more words."""
 
-    def __init__(self, bits: Bits, size: int, word_bits: int) -> None:
-        self._bits, self._size, self.word_bits = bits, size, word_bits
-        self._words = [bits(size)]
+    def __init__(self, generator: np.random.Generator, size: int, word_bits: int) -> None:
+        self._generator, self._size, self.word_bits = generator, size, word_bits
+        self._words = list[NDArray[np.uint64]]()
+        self.word(0)
 
-    def word(self, digit: int) -> Words:
+    def word(self, digit: int) -> NDArray[np.uint64]:
         while len(self._words) <= digit:
-            self._words.append(self._bits(self._size))
+            self._words.append(self._generator.integers(0, 2**self.word_bits, self._size, dtype=np.uint64))
         return self._words[digit]
 
-    def in_lower_half(self) -> NDArray[np.bool_]:
-        """Which numbers are below one half: those whose first bit is 0."""
-        return self.word(0) < np.uint64(1 << (self.word_bits - 1))
-
-    def less(self, places: Places, other: "Deviates", places_there: Places) -> NDArray[np.bool_]:
-        """Whether the numbers at `places` are below those of `other` at `places_there`, one by one."""
-        answer, undecided, digit = np.zeros(len(places), bool), np.arange(len(places)), 0
+    def less(self, other: "Deviates", places: Places) -> Flags:
+        """Whether each number is below that of `other` at its place."""
+        answer, undecided, digit = np.zeros(self._size, bool), np.arange(self._size), 0
         while undecided.size:
-            here = self.word(digit)[places[undecided]]
-            there = other.word(digit)[places_there[undecided]]
+            here, there = self.word(digit)[undecided], other.word(digit)[places[undecided]]
             answer[undecided] = here < there
             undecided = undecided[here == there]
             digit += 1
@@ -70,25 +62,17 @@ class Deviates:
         return found
 
 
-Flags = NDArray[np.bool_]
-Whole = NDArray[np.int64]
-_ROUNDINGS = 2.0**-48  # several units of rounding for each of the few operations of an approximate value
-
-
 class ExactGaussians(OneProcess):
     """Independent standard Gaussians, each used once: noise on two releases cancels in their difference."""
 
-    def __init__(
-        self, generator: np.random.Generator, size: int, word_bits: int = WORD_BITS, port: NoisePort = ADDED
-    ) -> None:
-        self.port = port
-        bits, self._word_bits = random_words(generator, word_bits), word_bits
+    def __init__(self, generator: np.random.Generator, size: int, word_bits: int = WORD_BITS) -> None:
+        self._word_bits = word_bits
         self._whole, self._used = np.zeros(size, np.int64), np.zeros(size, bool)
         self._trials: list[Deviates] = []
         self._trial_of, self._place_in = np.zeros((2, size), np.intp)
         missing = np.arange(size)
         while missing.size:
-            trial = _Trial(generator, bits, len(missing), word_bits)
+            trial = _Trial(generator, len(missing), word_bits)
             kept = np.flatnonzero(trial.kept)
             found = missing[kept]
             self._whole[found] = trial.whole[kept]
@@ -97,21 +81,15 @@ class ExactGaussians(OneProcess):
             missing = np.delete(missing, kept)
         self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1
 
-    @classmethod
-    def of(cls, randomness: Randomness, size: int) -> Self:
-        """As many as a run needs, from its stream of noise; they meet sums in the port of its randomness."""
-        return cls(randomness.generator(Purpose.NOISE), size, port=randomness.port)
-
-    def __len__(self) -> int:
-        return len(self._whole)
-
     def rounded(self, part: slice, offsets: NDArray[np.float64], scales: NDArray[np.float64]) -> Whole:
         """The whole numbers nearest to ``offset + scale * gaussian``: of the real sums, not of computed ones."""
         # A computed value decides wherever it is further from the edge between two whole numbers than it can be off;
         # elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
         self.check_process()
-        places = np.arange(len(self))[part]
-        self._use(places)
+        places = np.arange(len(self._whole))[part]
+        if self._used[places].any():
+            raise InputError("This noise was already used. Draw fresh noise.")
+        self._used[places] = True
         fractions = np.zeros(len(places))
         for number, trial in enumerate(self._trials):
             of_it = self._trial_of[places] == number
@@ -122,26 +100,15 @@ class ExactGaussians(OneProcess):
         computed = offsets + scales * values
         off = _ROUNDINGS * (np.abs(offsets) + scales * (np.abs(values) + 1.0)) + scales * 2.0**-self._word_bits
         nearest = np.rint(computed)
-        unsure = np.flatnonzero(~(0.5 - np.abs(computed - nearest) > off))
         found = nearest.astype(np.int64)
-        for one in unsure:
+        for one in np.flatnonzero(~(0.5 - np.abs(computed - nearest) > off)):
             mean, deviation = Fraction(float(offsets[one])), Fraction(float(scales[one]))
             law = EnclosedLaw(mean, mean, deviation, deviation)
-            found[one] = self._nearest(int(places[one]), lambda _, law=law: law)
+            found[one] = self.nearest(int(places[one]), lambda _, law=law: law)
         return found
 
     def nearest(self, place: int, law: Callable[[int], "EnclosedLaw"]) -> int:
         """The whole number nearest to mean + deviation * gaussian, real numbers that `law(k)` encloses ever better."""
-        self.check_process()
-        self._use(np.array([place]))
-        return self._nearest(place, law)
-
-    def _use(self, places: Places) -> None:
-        if self._used[places].any():
-            raise InputError("This noise was already used. Draw fresh noise.")
-        self._used[places] = True
-
-    def _nearest(self, place: int, law: Callable[[int], "EnclosedLaw"]) -> int:
         fraction, at = self._trials[self._trial_of[place]], int(self._place_in[place])
         digits = 1
         while True:
@@ -169,16 +136,16 @@ class EnclosedLaw(NamedTuple):
 class _Trial:
     """One attempt at so many Gaussians: whole parts, fractions, and which of them are kept."""
 
-    def __init__(self, generator: np.random.Generator, bits: Bits, size: int, word_bits: int) -> None:
-        self._generator, self._bits, self._word_bits = generator, bits, word_bits
+    def __init__(self, generator: np.random.Generator, size: int, word_bits: int) -> None:
+        self._generator, self._word_bits = generator, word_bits
         self.whole = np.zeros(size, np.int64)
         counting = np.arange(size)
         while counting.size:
-            counting = counting[self._half_exponential(len(counting))]
+            counting = counting[self._half_exponential(counting)]
             self.whole[counting] += 1
-        self.fraction = Deviates(bits, size, word_bits)
+        self.fraction = Deviates(generator, size, word_bits)
         self.kept = np.ones(size, bool)
-        self._repeat(self.whole * (self.whole - 1), lambda places: self._half_exponential(len(places)))
+        self._repeat(self.whole * (self.whole - 1), self._half_exponential)
         self._repeat(self.whole + 1, self._fraction_passes)
 
     def _repeat(self, times: Whole, passes: Callable[[Places], Flags]) -> None:
@@ -189,27 +156,27 @@ class _Trial:
             self.kept[tried[~passed]] = False
             left[tried] = np.where(passed, left[tried] - 1, 0)
 
-    def _half_exponential(self, size: int) -> Flags:
-        """Events of probability exp(-1/2)."""
-        last = Deviates(self._bits, size, self._word_bits)
-        running = np.flatnonzero(last.in_lower_half())
-        even, held = np.ones(size, bool), running
+    def _half_exponential(self, places: Places) -> Flags:
+        """Events of probability exp(-1/2): the first member of a run is below one half."""
+        first = Deviates(self._generator, len(places), self._word_bits)
+        running = np.flatnonzero(first.word(0) < np.uint64(1 << (self._word_bits - 1)))
+        even = np.ones(len(places), bool)
         even[running] = False
-        while running.size:
-            fresh = Deviates(self._bits, len(running), self._word_bits)
-            longer = fresh.less(np.arange(len(running)), last, held)
-            running, last, held = running[longer], fresh, np.flatnonzero(longer)
-            even[running] ^= True
-        return even
+        return self._even_runs(even, running, first, running)
 
     def _fraction_passes(self, places: Places) -> Flags:
         """Events of probability exp(-x (2k + x) / (2k + 2)): a run continues with probability (2k + x)/(2k + 2)."""
-        even = np.ones(len(places), bool)
-        running, last, held = np.arange(len(places)), self.fraction, places
+        return self._even_runs(np.ones(len(places), bool), np.arange(len(places)), self.fraction, places, places)
+
+    def _even_runs(
+        self, even: Flags, running: Places, last: Deviates, held: Places, shared: Places | None = None
+    ) -> Flags:
+        """Whether runs have an even number of members in the end, which those still `running` go on with."""
         while running.size:
-            fresh = Deviates(self._bits, len(running), self._word_bits)
-            longer = fresh.less(np.arange(len(running)), last, held)
-            longer[longer] = self._below_share(places[running[longer]])
+            fresh = Deviates(self._generator, len(running), self._word_bits)
+            longer = fresh.less(last, held)
+            if shared is not None:
+                longer[longer] = self._below_share(shared[running[longer]])
             running, last, held = running[longer], fresh, np.flatnonzero(longer)
             even[running] ^= True
         return even
@@ -218,10 +185,9 @@ class _Trial:
         """Events of probability (2k + x) / (2k + 2)."""
         twice = 2 * self.whole[places]
         drawn = self._generator.integers(0, twice + 2)
-        answer = drawn < twice
-        by_fraction = np.flatnonzero(drawn == twice)
-        fresh = Deviates(self._bits, len(by_fraction), self._word_bits)
-        answer[by_fraction] = fresh.less(np.arange(len(by_fraction)), self.fraction, places[by_fraction])
+        answer, by_fraction = drawn < twice, np.flatnonzero(drawn == twice)
+        fresh = Deviates(self._generator, len(by_fraction), self._word_bits)
+        answer[by_fraction] = fresh.less(self.fraction, places[by_fraction])
         return answer
 
 

@@ -12,7 +12,7 @@ Where that error leaves open whether the bound holds, whole numbers of Python de
 
 *Sums.* Factors are whole numbers of at most 2^20 units, which is checked, so products and sums of up to 8,192 of them
 are whole numbers below 2^53: in whatever order a matrix product adds, nothing is rounded. Blocks add up in whole
-numbers of 64 bits, which hold 2^23 - 1 records, or of 128 bits (`port.WideSums`), which hold any table.
+numbers of 64 bits, which hold 2^23 - 1 records, or of 128 bits (`port.wide`), which hold any table.
 
 What is left to show is that a contribution depends on its own unit alone (`whole_rows`).
 """

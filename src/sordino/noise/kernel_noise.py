@@ -12,16 +12,26 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.noise.device_gaussian import step_gaussians
-from sordino.noise.lattice import Lattice, in_doubles
+from sordino.noise.lattice import Lattice, Total, in_doubles
 from sordino.noise.randomness import ADDED, Law, NoisedCall, Purpose, Randomness
 from sordino.noise.rounded_gaussian import SCALES
 from sordino.noise.secure import key_for, standard_gaussians
 
 
-def lattice_noise(
-    randomness: Randomness, lattice: Lattice, scales: NDArray[np.float64], first: int, shape: tuple[int, ...]
+def step_noise(
+    randomness: Randomness,
+    lattice: Lattice | None,
+    scales: NDArray[np.float64],
+    first: int,
+    shape: tuple[int, ...],
+    dtype: DTypeLike,
 ) -> Any:
-    """Noise of steps `first`, ..., on a lattice: shape (steps, ...); `scales` are those of all steps of the run."""
+    """Noise of steps `first`, ..., shape (steps, ...): on a lattice, otherwise standard Gaussians in floating point.
+
+    `scales` are those of all steps of the run.
+    """
+    if lattice is None:
+        return randomness.gaussians(Purpose.NOISE, first, shape[0], shape[1:], dtype)
     in_spacings = _in_units(scales, lattice.exponent)
     drawn = randomness.whole_gaussians(Purpose.NOISE, first, shape[0], in_spacings, math.prod(shape[1:]))
     return jax.tree.map(jnp.asarray, lattice.halves(drawn.reshape(shape)))
@@ -30,11 +40,6 @@ def lattice_noise(
 def _in_units(scales: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
     """Scales in units of 2^exponent, at least the least one there is: a little more noise is as private."""
     return np.maximum(np.ldexp(scales, -exponent), SCALES.low)
-
-
-def floating_noise(randomness: Randomness, first: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """Standard Gaussians of steps `first`, ..., in floating point: shape (steps, ...)."""
-    return randomness.gaussians(Purpose.NOISE, first, shape[0], shape[1:], dtype)
 
 
 def keyed_noise(key: Array, step: Any, size: int) -> Array:
@@ -74,27 +79,35 @@ _DRAWS_AT_ONCE = 2**18  # noise of so many numbers is drawn at once, for several
 
 
 class NetworkNoise:
-    """Whole-number noise, by step, on the whole-number sums of a training run, in units of 2^exponent."""
+    """Noise, by step, on the whole-number sums of a training run, in units of 2^exponent; whole numbers if `exact`."""
 
-    def __init__(self, randomness: Randomness, noise: NDArray[np.float64], exponent: int, size: int) -> None:
-        self.randomness, self.noise, self.exponent, self.size = randomness, noise, exponent, size
+    def __init__(
+        self, randomness: Randomness, noise: NDArray[np.float64], exponent: int, size: int, *, exact: bool
+    ) -> None:
+        self.randomness, self.noise, self.exponent, self.size, self.exact = randomness, noise, exponent, size, exact
         self.scales = _in_units(noise, exponent)
-        self.as_floats: Callable[..., Array] = jax.jit(self._as_floats)
+        self._as_floats: Callable[..., Array] = jax.jit(
+            lambda whole: (whole.astype(jnp.float64) * math.ldexp(1.0, exponent)).astype(jnp.float32)
+        )
         self._drawn: tuple[int, Any] = (0, ())
 
     def added(self, total: Array, k: int) -> Array:
-        port = self.randomness.port
-        if port is ADDED:
+        """The sum of step k with its noise."""
+        if not self.exact:
+            gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.size,), jnp.float32)[0]
             with in_doubles():
-                return self.as_floats(total, self._noise(k))
+                sums = self._as_floats(total)
+            scale = jnp.asarray(self.noise[k], jnp.float32)
+            return self.randomness.port.added(Total(jnp.zeros_like(sums), sums), scale, gaussian)
+        if self.randomness.port is ADDED:
+            with in_doubles():
+                return self._as_floats(total + self._noise(k))
         sums = np.asarray(total)
         call = NoisedCall(Law.GAUSSIAN, sums, self.noise[k], math.ldexp(1.0, self.exponent))
-        noise = lambda: np.asarray(self._noise(k))  # noqa: E731
-        answer = port.answer(call, lambda: np.ldexp((sums + noise()).astype(np.float64), self.exponent))
+        answer = self.randomness.port.answer(
+            call, lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.exponent)
+        )
         return jnp.asarray(np.asarray(answer), jnp.float32)
-
-    def _as_floats(self, total: Array, noise: Array | int = 0) -> Array:
-        return ((total + noise).astype(jnp.float64) * math.ldexp(1.0, self.exponent)).astype(jnp.float32)
 
     def _noise(self, k: int) -> Any:
         """Noise of a step, which depends on its number alone; drawn for several steps at once."""

@@ -33,33 +33,24 @@ _LARGEST_SHIFT = 52  # an offset inside a cell is a float, exactly
 # Of sums in units of their own, which may be as small as a later round's bound makes them.
 _IN_UNITS = Interval(2.0**-40, 2.0**100)
 HAIR = 1.0 + 2.0**-48  # more noise than the rounding of products of multipliers and sensitivities could take away
-
-
 _FINEST = -1022
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The multiples of a power of two; rounding to it is exact in floating point."""
+def grid_below(tau: float, cells: int = 16) -> int:
+    """The coarsest grid, the multiples of 2^this, with at least so many cells in one noise scale.
 
-    exponent: int
-
-    @property
-    def spacing(self) -> float:
-        return math.ldexp(1.0, self.exponent)
-
-    def round(self, values: ArrayLike) -> NDArray[np.float64]:
-        """The nearest point of the grid for every value, ties to even; in double precision whatever came in."""
-        given = np.asarray(values, np.float64)
-        if not np.isfinite(given).all():
-            raise refuse("the values to round", "to be finite", "NaN or infinity")
-        # Scaling by a power of two is exact, and a float above 2^53 cells is a point of the grid already.
-        return np.ldexp(np.rint(np.ldexp(given, -self.exponent)), self.exponent)
+    Rounding to it adds little to the noise's spread.
+    """
+    return max(_FINEST, math.frexp(number("tau", tau, POSITIVE) / whole_number("cells", cells))[1] - 1)
 
 
-def grid_below(tau: float, cells: int = 16) -> Grid:
-    """The coarsest grid with at least `cells` cells in one noise scale: rounding adds little to the noise's spread."""
-    return Grid(max(_FINEST, math.frexp(number("tau", tau, POSITIVE) / whole_number("cells", cells))[1] - 1))
+def on_grid(values: ArrayLike, exponent: int) -> NDArray[np.float64]:
+    """The nearest multiple of 2^exponent for every value, ties to even; in double precision whatever came in."""
+    given = np.asarray(values, np.float64)
+    if not np.isfinite(given).all():
+        raise refuse("the values to round", "to be finite", "NaN or infinity")
+    # Scaling by a power of two is exact, and a float above 2^53 cells is a point of the grid already.
+    return np.ldexp(np.rint(np.ldexp(given, -exponent)), exponent)
 
 
 # Sums of 128 bits.
@@ -77,58 +68,28 @@ def check_capacity(records: int) -> None:
         )
 
 
-class WideSums:
-    """An array of whole numbers of any size.
+def wide(numbers: int) -> NDArray[np.object_]:
+    """Sums to begin from, of whole numbers of any size."""
+    return np.zeros(numbers, object)
 
-    Examples:
-        >>> total = WideSums.zeros(2)
-        >>> for _ in range(4):
-        ...     total.add(np.array([2**62, -(2**62)]))
-        >>> total.integers().tolist() == [2**64, -(2**64)]
-        True
-    """
 
-    def __init__(self, numbers: NDArray[np.object_]) -> None:
-        self.numbers = numbers
+def to_bytes(sums: NDArray[Any]) -> bytes:
+    """Sixteen bytes a number, the least significant first, on every machine alike."""
+    return b"".join(int(number).to_bytes(16, "little", signed=True) for number in sums)
 
-    @classmethod
-    def zeros(cls, size: int) -> Self:
-        return cls(np.zeros(size, object))
 
-    @classmethod
-    def from_bytes(cls, text: bytes) -> Self:
-        if len(text) % 16:
-            raise refuse("sums", "to be 16 bytes each", f"{len(text)} bytes")
-        pieces = (text[first : first + 16] for first in range(0, len(text), 16))
-        return cls(np.array([int.from_bytes(piece, "little", signed=True) for piece in pieces], object))
-
-    def to_bytes(self) -> bytes:
-        """Sixteen bytes a number, the least significant first, on every machine alike."""
-        return b"".join(number.to_bytes(16, "little", signed=True) for number in self.numbers)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WideSums) and np.array_equal(self.numbers, other.numbers)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def add(self, values: NDArray[np.int64] | NDArray[np.object_]) -> None:
-        if len(values) != len(self.numbers):
-            raise refuse("sums", f"to be {len(self.numbers)} numbers", f"{len(values)}")
-        self.numbers = self.numbers + values.astype(object)
-
-    def add_wide(self, other: "WideSums") -> None:
-        self.add(other.numbers)
-
-    def integers(self) -> NDArray[np.int64] | NDArray[np.object_]:
-        """The numbers, of 64 bits where all fit into 62, which is what arithmetic of 64 bits has room for."""
-        narrow = not len(self.numbers) or -(2**61) <= self.numbers.min() <= self.numbers.max() < 2**61
-        return self.numbers.astype(np.int64) if narrow else self.numbers
+def from_bytes(text: bytes, numbers: int) -> NDArray[np.object_]:
+    """So many sums from their bytes."""
+    if len(text) != 16 * numbers:
+        raise refuse("sums", f"to be {numbers} numbers of 16 bytes", f"{len(text)} bytes")
+    pieces = (text[first : first + 16] for first in range(0, len(text), 16))
+    return np.array([int.from_bytes(piece, "little", signed=True) for piece in pieces], object)
 
 
 class Summed(NamedTuple):
     """Sums over all rows, the exponent of their unit, and how many units the rows belong to."""
 
-    sums: WideSums
+    sums: NDArray[Any]
     exponent: int
     units: int
 
@@ -157,19 +118,19 @@ class CheckedSum(NamedTuple):
 class SumNoise:
     """The noise of a run's sums on the host: drawn before any of them is seen, and each used once, in order."""
 
-    def __init__(self, drawn: ExactGaussians) -> None:
-        self._drawn, self._used = drawn, 0
+    def __init__(self, drawn: ExactGaussians, port: NoisePort = ADDED) -> None:
+        self._drawn, self._port, self._used = drawn, port, 0
 
     @classmethod
     def of(cls, randomness: Randomness, numbers: int) -> Self:
-        return cls(ExactGaussians.of(randomness, numbers))
+        return cls(ExactGaussians(randomness.generator(Purpose.NOISE), numbers), randomness.port)
 
     def statistic(
         self, asked: "Statistic", summed: Summed, multiplier: float, relation: Relation, *, later: bool = False
     ) -> Array:
         """A noised statistic; of a `later` one the port also gets the bound, which follows from earlier answers."""
         moved = asked.sensitivity(relation)
-        total = CheckedSum(summed.sums.integers(), summed.exponent, moved, multiplier, asked.shares)
+        total = CheckedSum(summed.sums, summed.exponent, moved, multiplier, asked.shares)
         return self.noised([total], asked.bound if later else None)
 
     def noised(self, totals: Sequence[CheckedSum], bound: float | None = None, place: int | None = None) -> Array:
@@ -179,23 +140,24 @@ class SumNoise:
         """
         # Sums beyond 62 bits are Python's whole numbers in an array of objects, which shift, subtract and add alike.
         sums, exponent = np.concatenate([one.sums for one in totals]), totals[0].exponent
+        if sums.size and -(2**61) <= sums.min() <= sums.max() < 2**61:
+            sums = sums.astype(np.int64)
         spread = np.concatenate([one.scales for one in totals])
         if not spread.size:
             raise refuse("the values to noise", "to be at least one", "none")
         for end in (float(spread.min()), float(spread.max())):
             number("the noise scale", end * math.ldexp(1.0, -exponent), _IN_UNITS)
-        wanted = grid_below(float(spread.min()), _CELLS).exponent
-        grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
-        shift = grid.exponent - exponent
+        grid = min(max(grid_below(float(spread.min()), _CELLS), exponent), exponent + _LARGEST_SHIFT)
+        shift = grid - exponent
         cells = sums >> shift
         offsets = np.ldexp((sums - (cells << shift)).astype(np.float64), -shift)
         first = self._used if place is None else place
         self._used = first + len(sums)
-        part, in_cells = slice(first, self._used), np.ldexp(spread, -grid.exponent)
+        part, in_cells = slice(first, self._used), np.ldexp(spread, -grid)
         mu = math.sqrt(math.fsum(one.mu**2 for one in totals))
-        return self._drawn.port.answer(
+        return self._port.answer(
             NoisedCall(Law.GAUSSIAN, sums, spread, math.ldexp(1.0, exponent), bound, mu),
-            lambda: np.ldexp((cells + self._drawn.rounded(part, offsets, in_cells)).astype(np.float64), grid.exponent),
+            lambda: np.ldexp((cells + self._drawn.rounded(part, offsets, in_cells)).astype(np.float64), grid),
         )
 
     def skip(self, numbers: int) -> None:
@@ -319,12 +281,12 @@ class Statistic(ABC):
     def contributions(self, rows: Any) -> Contributions:
         """What these rows add to the sum, in whole numbers that are not checked yet."""
 
-    def of(self, rows: Any) -> tuple[Sums, int]:
-        """What these rows add, every unit within the bound, and the exponent of its unit."""
+    def of(self, rows: Any) -> Sums:
+        """What these rows add, every unit within the bound."""
         found = self.contributions(rows)
         if found.shape != self.shape:
             raise AssertionError(f"{self.name} is declared as {self.shape}, computed as {found.shape}")
-        return found.total(self.bound, self.exponent), self.exponent
+        return found.total(self.bound, self.exponent)
 
 
 def matrix_size(numbers: int) -> int:

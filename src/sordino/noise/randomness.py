@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -133,6 +133,9 @@ class Randomness(ABC):
     A run may be cut into blocks anywhere: the Gaussians of a step depend on the step's number alone.
     """
 
+    # Whether whole-number Gaussians come from this source; otherwise a run has Gaussians in floating point.
+    draws_exactly: ClassVar[bool] = False
+
     @property
     def port(self) -> NoisePort:
         """Where the noise of a run is added to the statistics of its rows."""
@@ -145,11 +148,6 @@ class Randomness(ABC):
     @abstractmethod
     def generator(self, purpose: Purpose) -> np.random.Generator:
         """A NumPy generator at the beginning of the purpose's stream."""
-
-    @property
-    def draws_exactly(self) -> bool:
-        """Whether whole-number Gaussians come from this source; otherwise a run has Gaussians in floating point."""
-        return False
 
     def whole_gaussians(
         self, purpose: Purpose, first: int, steps: int, scales: NDArray[np.float64], size: int
@@ -199,6 +197,8 @@ class Randomness(ABC):
 class SeededRandomness(Randomness):
     """Reproducible streams from a seed, for research and tests: who knows the seed can subtract the noise."""
 
+    draws_exactly: ClassVar[bool] = True
+
     seed: int
 
     def __post_init__(self) -> None:
@@ -220,10 +220,6 @@ class SeededRandomness(Randomness):
         if held != self.held():
             raise InputError("The checkpoint was made with different randomness; give the same seed.")
         return self
-
-    @property
-    def draws_exactly(self) -> bool:
-        return True
 
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, group, piece)))

@@ -21,7 +21,7 @@ What this needs of the machine: IEEE 754 products, sums and comparisons in doubl
 logarithm, exponential or root of any library. Bits are as fair as their generator: ChaCha20 in secure runs.
 """
 
-from dataclasses import dataclass
+from bisect import bisect_right
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -64,7 +64,11 @@ def rounded_gaussians(generator: np.random.Generator, size: int, scale: ArrayLik
     found = np.empty(size, np.int64)
     for first in range(0, size, CHUNK):
         part = slice(first, min(first + CHUNK, size))
-        _fill(generator, found[part], scales if scales.ndim == 0 else scales[part])
+        own, given = found[part], scales if scales.ndim == 0 else scales[part]
+        places = np.arange(len(own))
+        while places.size:  # what is not kept is drawn again
+            left = _attempt(generator, places, given if given.ndim == 0 else given[places], own)
+            places = _settle(generator, left, given, own)
     return found
 
 
@@ -89,14 +93,6 @@ class _Open(NamedTuple):
     sure: NDArray[np.bool_]
 
 
-def _fill(generator: np.random.Generator, found: Whole, scales: NDArray[np.float64]) -> None:
-    """Draw for all of `found`; what is not kept is drawn again."""
-    places = np.arange(len(found))
-    while places.size:
-        left = _attempt(generator, places, scales if scales.ndim == 0 else scales[places], found)
-        places = _settle(generator, left, scales, found)
-
-
 def _attempt(
     generator: np.random.Generator, places: NDArray[np.intp], scales: NDArray[np.float64], found: Whole
 ) -> _Open:
@@ -113,7 +109,7 @@ def _attempt(
     heads = ((cells << np.uint32(_FRACTION_BITS)) | (low & _FRACTIONS)).astype(np.float64)
     wide = bool(scales.max(initial=0.0) > _ONE_WORD)
     tails = (_words(generator, len(places)) >> np.uint64(64 - _MORE_BITS)) if wide else None
-    sizes, sure = _wide_sizes(heads, tails, scales) if tails is not None else _narrow_sizes(heads, scales)
+    sizes, sure = wide_sizes(heads, tails, scales) if tails is not None else _narrow_sizes(heads, scales)
     # Two's complement: turning all bits and adding 1 is the negative.
     minus = (low.view(np.int32) >> np.int32(31)).astype(np.int64)
     sizes ^= minus
@@ -139,9 +135,9 @@ def _settle(generator: np.random.Generator, left: _Open, scales: NDArray[np.floa
         place, more, prefix = int(left.places[at]), int(left.tails[at]), (int(fractions[at]), _FRACTION_BITS)
         if more != _NO_TAIL:
             prefix = (prefix[0] << _MORE_BITS) | more, _FRACTION_BITS + _MORE_BITS
-        cell = int(left.cells[at]) if left.cells[at] < COLUMNS - 1 else None
-        scale = Fraction(float(scales if scales.ndim == 0 else scales[place]))
-        value = _Draw(generator, cell, prefix, known, scale).value()
+        value = settled(
+            generator, int(left.cells[at]), prefix, known, float(scales if scales.ndim == 0 else scales[place])
+        )
         if value is None:
             again.append(at)
         else:
@@ -164,14 +160,12 @@ def _narrow_sizes(heads: NDArray[np.float64], scales: NDArray[np.float64]) -> tu
     return values.astype(np.int64), values == most
 
 
-def _wide_sizes(
-    heads: NDArray[np.float64], tails: Words, scales: NDArray[np.float64]
-) -> tuple[Whole, NDArray[np.bool_]]:
-    """The same from 73 bits of f, for scales up to 2^54."""
+def wide_sizes(heads: Any, tails: Any, scales: Any, numbers: Any = np) -> tuple[Any, Any]:
+    """The same from 73 bits of f, for scales up to 2^54; also on a device."""
     # The scale is taken apart into 21 bits and the rest, so the large product is exact: 32 bits times 21.
     coarse = (scales.view(np.uint64) & np.uint64(2**64 - 2**32)).view(np.float64)
     left = heads * (coarse * _UNIT)
-    whole = np.floor(left)
+    whole = numbers.floor(left)
     left -= whole
     left += heads * ((scales - coarse) * _UNIT)
     left += tails * (scales * (_UNIT * 2.0**-_MORE_BITS))
@@ -179,10 +173,18 @@ def _wide_sizes(
     # `left` is below s 2^-15 + 3 for cells below 4,096, a sum of four terms with three roundings each at most, and
     # what f has beyond 73 bits adds less than s 2^-80.
     off = 2.0**-49 * (scales * 2.0**-15 + 4.0) + scales * 2.0**-80
-    least, most = np.floor(left - off), np.floor(left + off)
+    least, most = numbers.floor(left - off), numbers.floor(left + off)
     found = whole.astype(np.int64)
     found += least.astype(np.int64)
     return found, least == most
+
+
+def kept_between(cell: Any, least: Any) -> tuple[Any, Any]:
+    """Both ends of the chance that a cell, and a fraction of which 20 bits are known, are kept."""
+    most = least + 2.0**-_FRACTION_BITS
+    t_high, t_low = most * (2.0 * cell + most) * 2.0**-_T_BITS, least * (2.0 * cell + least) * 2.0**-_T_BITS
+    low = 1.0 - t_high + t_high**2 / 2.0 - t_high**3 / 6.0 - 2.0**-48
+    return low, 1.0 - t_low + t_low**2 / 2.0 - t_low**3 / 6.0 + t_low**4 / 24.0 + 2.0**-48
 
 
 def _kept(
@@ -190,12 +192,7 @@ def _kept(
 ) -> tuple[list[int], dict[int, tuple[int, int]]]:
     """Which doubtful ones are dropped, and which need more bits of v, with the 75 they have; `more` has 64 for each."""
     v = (keep[rest] + more * 2.0**-64) * 2.0**-_KEEP_BITS
-    cell = cells[rest].astype(np.float64)
-    least = fractions[rest] * 2.0**-_FRACTION_BITS
-    t_high = (least + 2.0**-_FRACTION_BITS) * (2.0 * cell + least + 2.0**-_FRACTION_BITS) * 2.0**-_T_BITS
-    t_low = least * (2.0 * cell + least) * 2.0**-_T_BITS
-    low = 1.0 - t_high + t_high**2 / 2.0 - t_high**3 / 6.0 - 2.0**-48
-    high = 1.0 - t_low + t_low**2 / 2.0 - t_low**3 / 6.0 + t_low**4 / 24.0 + 2.0**-48
+    low, high = kept_between(cells[rest].astype(np.float64), fractions[rest] * 2.0**-_FRACTION_BITS)
     known = cells[rest] < COLUMNS - 1
     dropped = known & (v >= high)
     certain = known & (v + 2.0**-50 <= low)
@@ -204,48 +201,34 @@ def _kept(
     return rest[dropped].tolist(), held
 
 
-@dataclass
-class _Draw:
-    """One draw in whole numbers: what is known of its bits, as (bits, how many), and where more of them come from."""
+Known = tuple[int, int]  # what is known of a number's bits, and how many they are
 
-    # `keep` is None where the fraction is kept already, `cell` where the table left it open.
-    generator: np.random.Generator
-    cell: int | None
-    fraction: tuple[int, int]
-    keep: tuple[int, int] | None
-    scale: Fraction
 
-    def value(self) -> int | None:
-        """The size of the draw, or None if it is dropped."""
-        if self.cell is None:
-            self.cell = _cell_of_rest(self.generator)
-        return self._rounded(self.cell) if self._is_kept(self.cell) else None
+def settled(generator: np.random.Generator, cell: int, fraction: Known, keep: Known | None, scale: float) -> int | None:
+    """The size of a draw, in whole numbers with ever more bits, or None if it is dropped; without `keep` it is kept."""
+    if cell >= COLUMNS - 1:
+        cell = _cell_of_rest(generator)
+    while keep is not None:
+        (f, f_bits), (v, v_bits) = fraction, keep
+        far, near = (part * ((2 * cell << f_bits) + part) for part in (f + 1, f))
+        bottom, precision = _T_BITS + 2 * f_bits, v_bits + 16
+        if (v + 1) << 16 <= exp_of_minus(far, bottom, precision).low:
+            break
+        if v << 16 >= exp_of_minus(near, bottom, precision).high:
+            return None
+        fraction, keep = _longer(generator, fraction), _longer(generator, keep)
+    while True:
+        f, bits = fraction
+        parts = 1 << (bits + CELL_BITS)
+        low, high = (Fraction(scale) * Fraction((cell << bits) + f + end, parts) + Fraction(1, 2) for end in (0, 1))
+        # Strictly between the ends, but for an event of probability 0.
+        if low.__floor__() == high.__ceil__() - 1:
+            return low.__floor__()
+        fraction = _longer(generator, fraction)
 
-    def _is_kept(self, cell: int) -> bool:
-        while self.keep is not None:
-            (f, f_bits), (v, v_bits) = self.fraction, self.keep
-            ends = [part * ((2 * cell << f_bits) + part) for part in (f, f + 1)]
-            bottom, precision = _T_BITS + 2 * f_bits, v_bits + 16
-            least, most = exp_of_minus(ends[1], bottom, precision).low, exp_of_minus(ends[0], bottom, precision).high
-            if (v + 1) << 16 <= least:
-                return True
-            if v << 16 >= most:
-                return False
-            self.fraction, self.keep = self._longer(self.fraction), self._longer(self.keep)
-        return True
 
-    def _rounded(self, cell: int) -> int:
-        while True:
-            f, bits = self.fraction
-            parts = 1 << (bits + CELL_BITS)
-            low, high = (self.scale * Fraction((cell << bits) + f + end, parts) + Fraction(1, 2) for end in (0, 1))
-            # Strictly between the ends, but for an event of probability 0.
-            if low.__floor__() == high.__ceil__() - 1:
-                return low.__floor__()
-            self.fraction = self._longer(self.fraction)
-
-    def _longer(self, known: tuple[int, int]) -> tuple[int, int]:
-        return (known[0] << 64) | int(_words(self.generator, 1)[0]), known[1] + 64
+def _longer(generator: np.random.Generator, known: Known) -> Known:
+    return (known[0] << 64) | int(_words(generator, 1)[0]), known[1] + 64
 
 
 def _cell_of_rest(generator: np.random.Generator) -> int:
@@ -255,8 +238,10 @@ def _cell_of_rest(generator: np.random.Generator) -> int:
         for _ in range(2):
             known = (known << 64) | int(_words(generator, 1)[0])
         precision += 128
-        cell = rest_of_cells(precision).cell(known, known + 1)
-        if cell is not None:
+        # It is in cell i if it is at or above every possible end of cell i - 1 and below every possible one of cell i.
+        lows, highs = rest_of_cells(precision)
+        cell = bisect_right(lows, known + 1)
+        if cell < len(lows) and (not cell or known >= highs[cell - 1]):
             return cell
 
 

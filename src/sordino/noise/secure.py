@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -91,6 +91,8 @@ class SecureRandomness(OneProcess, Randomness):
     fork: noise used in two runs would cancel in their difference.
     """
 
+    draws_exactly: ClassVar[bool] = True
+
     def __init__(self) -> None:
         _bit_generator()
         self._begin(secrets.token_bytes(KEY_BYTES))
@@ -112,10 +114,6 @@ class SecureRandomness(OneProcess, Randomness):
             raise _used_before()
         self._started.add(purpose)
         return self._generator(purpose, "host")
-
-    @property
-    def draws_exactly(self) -> bool:
-        return True
 
     def whole_gaussians(
         self, purpose: Purpose, first: int, steps: int, scales: NDArray[np.float64], size: int

@@ -17,8 +17,7 @@ from sordino.mechanisms.networks import integer_sums as whole_sums
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import traced
 from sordino.mechanisms.networks.norms import WeightProducts
-from sordino.mechanisms.networks.trainer import train
-from sordino.mechanisms.networks.training import Descent, Training
+from sordino.mechanisms.networks.training import Descent, Training, train
 from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import NoisePort
 from tests.mechanisms.networks.losses import CASES, ROWS, lengths, normal, plainly

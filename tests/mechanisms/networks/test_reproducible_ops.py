@@ -11,10 +11,10 @@ from jax import lax
 
 from sordino.core.bound import Evidence
 from sordino.mechanisms.networks import reproducible_ops as own_bits
-from sordino.mechanisms.networks import trainer as steps
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import bound
 from sordino.mechanisms.networks.reproducible_ops import exact_product, patches
+from sordino.mechanisms.networks.training import TrainingRun
 from sordino.noise.lattice import in_doubles
 from tests.mechanisms.networks.losses import CASES, plainly
 from tests.mechanisms.networks.test_integer_sums import CLIP, drawn_examples, made, summed, trained
@@ -134,8 +134,8 @@ def test_a_run_takes_them_where_the_device_differs_by_place_and_is_called_exact(
 
     monkeypatch.setattr(WholeSums, "_in_floating_point", uneven)
     examples, made = drawn_examples("convolution", 40), []
-    sums_of = steps._sums_of
-    monkeypatch.setattr(steps, "_sums_of", lambda *given: made.append(sums_of(*given)) or made[-1])
+    sums_of = TrainingRun._sums
+    monkeypatch.setattr(TrainingRun, "_sums", lambda *given: made.append(sums_of(*given)) or made[-1])
     found = trained(examples, np.arange(40))
     assert made[0][0].own_bits
     assert found.exact

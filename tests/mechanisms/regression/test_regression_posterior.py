@@ -199,7 +199,7 @@ def test_a_declaration_needs_what_its_family_needs():
 def exactly(total: InMemory, statistic: Statistic) -> np.ndarray:
     """The sum that a statistic is about, without noise."""
     summed = total(statistic)
-    return np.ldexp(summed.sums.integers().astype(float), summed.exponent)
+    return np.ldexp(summed.sums.astype(float), summed.exponent)
 
 
 def read(made: Plan, X: np.ndarray, y: np.ndarray, sums: dict[str, np.ndarray] | None = None):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, count
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -151,6 +151,8 @@ def _played(port: NoisePort, seed: int, other: int, anew: frozenset[Purpose], ru
 class _Played(Randomness):
     """One source of a recorded run; releases made from it are not private."""
 
+    draws_exactly: ClassVar[bool] = True
+
     def __init__(self, port: NoisePort, seed: int, place: int, other: int, anew: frozenset[Purpose]) -> None:
         self._port, self._anew = port, anew
         self._public, self._noise = (SeededRandomness(seed | place << 64 | of << 96) for of in (0, other))
@@ -164,10 +166,6 @@ class _Played(Randomness):
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
         return self._of(purpose).generator(purpose)
-
-    @property
-    def draws_exactly(self) -> bool:
-        return True
 
     def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
         return self._of(purpose).whole_gaussians(purpose, first, steps, scales, size)

@@ -29,7 +29,7 @@ from sordino.core.bound import Certificate, Evidence, View
 from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
 from sordino.core.validate import Interval, instance_of, own_arrays, refuse, whole_number
 from sordino.noise.lattice import Lattice
-from sordino.noise.port import grid_below
+from sordino.noise.port import grid_below, on_grid
 from sordino.noise.randomness import Law
 
 
@@ -132,7 +132,7 @@ def on_release_grid(spec: Spec, values: Any) -> NDArray[np.float64]:
         algorithm = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
         kept = np.asarray(algorithm.kept_iterates(spec.view))  # iterate k holds the noise of the k-th step
         least = float(algorithm.noise.scale.values(algorithm.steps)[kept - 1].min())
-    return grid_below(least, _CELLS).round(given) if least > 0.0 else given
+    return on_grid(given, grid_below(least, _CELLS)) if least > 0.0 else given
 
 
 COVERED = (

@@ -33,7 +33,7 @@ from sordino.mechanisms.chain.release import (
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, content_digest, described, platform, traced
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
-from sordino.noise.kernel_noise import floating_noise, lattice_noise, stable_scales
+from sordino.noise.kernel_noise import stable_scales, step_noise
 from sordino.noise.lattice import GROUP, Lattice, in_doubles, in_precision
 from sordino.noise.port import noised_average
 from sordino.noise.randomness import Purpose, Randomness
@@ -93,10 +93,8 @@ class Feed:
 
     def _noise(self, first: int, length: int) -> Any:
         """On the lattice of the sums where they have one, otherwise standard Gaussians in floating point."""
-        shape = (length, *self._shape)
-        if self.lattice is None:
-            return -floating_noise(self._randomness, first, shape, self._dtype)
-        return lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
+        noise = step_noise(self._randomness, self.lattice, self._scales, first, (length, *self._shape), self._dtype)
+        return -noise if self.lattice is None else noise
 
 
 class Collector(ABC):

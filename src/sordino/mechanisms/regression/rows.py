@@ -20,7 +20,7 @@ from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import At, Family, Says, family_of
 from sordino.noise.integer_sums import DIGITS, MOST_ROWS, ROWS_PER_BLOCK, check_size
-from sordino.noise.port import Summed, WideSums
+from sordino.noise.port import Summed, wide
 from sordino.noise.whole_rows import INSIDE, ExactWeights, checked_rows, own_directions, shorten
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ class InMemory:
         self._parts = list(unit_rows(plan.family, plan.declaration, given, most))
 
     def __call__(self, statistic: "Statistic") -> Summed:
-        total = WideSums.zeros(statistic.numbers)
+        total = wide(statistic.numbers)
         for rows in self._parts:
-            total.add(statistic.of(rows)[0])
+            total += statistic.of(rows)
         return Summed(total, statistic.exponent, sum(rows.units for rows in self._parts))

@@ -7,7 +7,7 @@ import pytest
 
 from sordino import InputError, Training
 from sordino.mechanisms import Checkpoint, Purpose, SecureRandomness, SeededRandomness
-from sordino.mechanisms.networks.trainer import train
+from sordino.mechanisms.networks.training import train
 from sordino.noise.lattice import lattice_exponent
 from tests.mechanisms.specs import training_spec
 from tests.noise.released import Floating
