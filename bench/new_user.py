@@ -44,7 +44,7 @@ ANSWERS = [
     ("Check the rows", "y"),
     ("What is the dataset called?", "stays"),
     ("Total epsilon", "4"),
-    ("And delta", "1e-5"),
+    ("Total delta", "1e-5"),
     ("Open it?", "y"),
     ("Which model", "logistic"),
     ("Delta of the fit?", "1e-6"),

@@ -13,7 +13,7 @@ from PIL import Image
 from tests.page.browser import browser, chromium
 
 STATIC = Path(__file__).with_name("_static")
-WIDTH, HEIGHT, COLOURS = 1200, 1250, 128
+WIDTH, HEIGHT, COLOURS = 1200, 1225, 128
 
 
 def main() -> None:

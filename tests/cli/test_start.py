@@ -26,7 +26,7 @@ ANSWERS = [
     ("Check the rows", "n"),
     ("What is the dataset called?", "stays 2026"),
     ("Total epsilon", "3"),
-    ("And delta", "1e-5"),
+    ("Total delta", "1e-5"),
     ("Open it?", "y"),
     ("Which model", "logistic"),
     ("Delta of the fit?", "1e-6"),

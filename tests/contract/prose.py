@@ -48,7 +48,7 @@ PHRASES = (
     r"\bgot an? \w+ (?:that|which)\b", r"(?-i:(?:^|[.:] )Of [a-z][^.]*:)", r"\brests? on\b",
     r"\bgo(?:es|ing|ne)? on (?:with|from)\b", r"\btell apart\b", r"\blearnt\b", r"\bafter so many\b",
     r"\ball of its own error\b", r"\bfor good\b", r"\bto anybody\b", r"(?<!\| )\bmay leave\b", r"\bresting on\b",
-    r"\bby running it or exactly\b", r"\brecords would say\b",
+    r"\bby running it or exactly\b", r"\brecords would say\b", r"\bwidened it by\b", r"\bthose whom it\b",
 )  # fmt: skip
 STUMBLING = re.compile("|".join(PHRASES), re.IGNORECASE)
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -76,7 +76,7 @@ def column(unit):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_units_of_another_column_are_refused(tmp_path, relation):
     ledger = opened(tmp_path / "a", relation, {"column": "household", "most_records": 3})
-    with pytest.raises(InputError, match=r"about units of 'household'.* is about units of 'patient'"):
+    with pytest.raises(InputError, match=r"protects units of 'household'.* protects units of 'patient'"):
         ledger.debit(*sums(0.05, relation, PATIENTS))
     assert ledger.balance().releases == 0
 

@@ -52,7 +52,7 @@ def test_fit_releases_draws_with_a_certificate_and_without_intervals():
     assert not release.private
     assert release.sites["slope"].shape == (2, 60)
     assert abs(release.sites["slope"].mean() - 0.7) < 0.2
-    assert any("intervals were seen not to hold, and are withheld" in caution for caution in release.cautions)
+    assert any("too low coverage in simulations, so they are withheld" in caution for caution in release.cautions)
     assert all(line.low is line.high is None for line in release.summary(0.9).lines)
 
 

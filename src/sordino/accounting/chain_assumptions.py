@@ -240,8 +240,8 @@ CONTRACTION = Assumption(
 BALL = Assumption("projection", "every iterate is projected on a ball of known radius", _unbounded_set)
 EVERY_RECORD = uses.caller_checked(
     "every record",
-    "the certified curvature is that of every record's objective, regulariser included, and unclipped_smoothness that "
-    "of a convex loss; under add-remove, one of the two neighbours has problem.n records",
+    "strong_convexity and smoothness hold for every record's objective, regulariser included, and unclipped_smoothness "
+    "for a convex loss; under add-remove, one of the two neighbours has problem.n records",
 )
 
 # Convex and smooth chains with constant schedules.

@@ -70,5 +70,5 @@ def calibrate(
         shared.write_text(output, found.spec.to_json())
     target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}
     what = {"over": found.knob, "value": found.value, "target": target, "spec": found.spec.to_dict()}
-    text = f"{found.knob} = {found.value!r} meets epsilon {found.target_epsilon:g}\n\n{found.explanation}"
+    text = f"{found.knob} = {found.value!r} gives epsilon at most {found.target_epsilon:g}\n\n{found.explanation}"
     shared.answer(as_json, what | {"certificate": library.as_json(found.explanation)}, *text.split("\n"))

@@ -37,8 +37,8 @@ def open_budget(
 ) -> None:
     """Open a budget; dataset, relation, epsilon, delta, unit and reserve cannot be changed later.
 
-    Without --unit the budget protects one record. With --unit, the ledger needs --most-records to charge releases about
-    records; without it, it refuses them.
+    Without --unit the budget protects one record. With --unit it protects units, and refuses releases that protect
+    records unless you also give --most-records.
     """
     if most_records is not None and unit is None:
         raise InputError("`--most-records` needs `--unit`, the name of the unit's column.")
@@ -101,7 +101,7 @@ def _balance_lines(balance: "Balance") -> tuple[str, ...]:
         f"budget    epsilon {budget.epsilon:g}{at}",
         f"spent     epsilon {show_up(balance.spent_epsilon)}{at}, in {balance.releases} release(s)",
         f"stop now  epsilon {show_up(balance.odometer_epsilon)}{at}, valid whenever you decide to stop",
-        f"failures  {show_up(balance.spent_failure)} spent of the {show_down(budget.failure_delta)} of delta kept for "
+        f"failures  {show_up(balance.spent_failure)} spent of delta {show_down(budget.failure_delta)}, the reserve for "
         f"releases that can fail outright ({show_down(balance.failure_left)} left)",
         f"left: {left}" if balance.largest_mu else "left: nothing; no further release fits",
     )

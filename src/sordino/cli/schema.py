@@ -81,7 +81,7 @@ def new(
         then = f"sordino schema new {rows}{printable(named)} --declare {shown} --out schema.json"
         typer.echo(f"{shown}: fill in every line; then run: {then}")
         return
-    typer.echo(f"{shown}: written; then run: sordino schema check {shown} {rows}")
+    typer.echo(f"{shown}: written; now run: sordino schema check {shown} {rows}")
     if file is not None:
         typer.echo(f"{rows}: read as {file.words}; the schema records this, and you can change it there.")
 
@@ -125,9 +125,9 @@ def _has_line(lines: list[str], name: str, sign: str = ":") -> bool:
 _HOW = (
     "Give the values of each column, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,\n"
     "2015-01-01..2024-12-31, unit of 8 (a person's id), or ignore; [target] or [missing=indicator] may follow.\n"
-    "Type back to correct the answer before."
+    "Type back to correct the previous answer."
 )
-_MISSING = "Which words mean a missing cell, besides nothing (NA|n/a|. for instance)? - for none"
+_MISSING = "Which words mean a missing cell, besides the empty cell (for instance NA|n/a|.)? - for none"
 
 
 def asked_lines(
@@ -203,7 +203,7 @@ def impute(
     made = library.imputed(library.read_schema(schema), library.read_release(release))
     if _written(library.schema_to_text(made), output) and not as_json:
         named = ", ".join(made.charged or ())
-        typer.echo(printable(f"{output}: missing cells of {named} count as what the look found"))
+        typer.echo(printable(f"{output}: missing cells of {named} will count as the answers of the look"))
 
 
 @command(

@@ -110,10 +110,10 @@ class Walk:
             return
         self._ask("dataset", "What is the dataset called?", str, self.table.stem)
         self._relation()
-        self._ask("budget", "Total epsilon of all releases from it, ever?", _number(POSITIVE), 3)
-        self._ask("budget_delta", "And delta, far below one over the number of records?", _number(OPEN_UNIT), 1e-5)
+        self._ask("budget", "Total epsilon of all releases from this dataset, ever?", _number(POSITIVE), 3)
+        self._ask("budget_delta", "Total delta (far below one over the number of records)?", _number(OPEN_UNIT), 1e-5)
         given = {name: str(self.answers[name]) for name in ("dataset", "relation", "budget", "budget_delta")}
-        typer.echo("This is final: a ledger cannot be opened again with more.")
+        typer.echo("This is final: the budget cannot be raised later.")
         if not typer.confirm("Open it?", default=True):
             raise typer.Abort
         unit = library.read_schema(self.schema).unit  # the ledger counts in the unit that the schema declares

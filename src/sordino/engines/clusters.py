@@ -271,9 +271,7 @@ class SparkCluster(Engine):
                 mark = int.from_bytes(bytes(row["mark"]), "little")
                 yield PartAnswer(row["part"], bytes(row["sums"]), row["units"], mark, row["arithmetic"])
             return
-        raise InputError(
-            f"Expected an answer from Spark, got a {kind} {_ATTEMPTS} times; look at its executors and repeat the fit."
-        )
+        raise InputError(f"Spark answered with a {kind} {_ATTEMPTS} times. Look at its executors and repeat the fit.")
 
     def close(self) -> None:
         self._here.close()

@@ -74,7 +74,7 @@ def replay_release(
     checks = {
         "cells": f"invalid cells and their replacement: {odd}",
         "keys": "every source of noise has its own secret key",
-        "debit": "a ledger is asked to debit this run before anything is computed from the rows' values; the ledger "
+        "debit": "the fit asks a ledger for this debit before it computes anything from the rows' values; the ledger "
         "itself is not tested",
     }
     tested = partial(examine, release.spec, drawn.trials(), confidence=confidence, seed=seed, seconds=seconds)
@@ -128,12 +128,12 @@ def unplanned(release: StoredRelease) -> str | None:
         cautions = (*plan.cautions, *delta_cautions(problem.records, problem.delta, problem.unit))
     line = plan.method.floating_point_of(problem)
     if floating_point_line(release.bound) != line:
-        return f"Its line about floating point is not that of its plan: {line.reason}"
+        return f"Its statement about floating point differs from its plan: {line.reason}"
     lost = next((words for words in cautions if words not in release.cautions), None)
     budget = plan.made.budget if isinstance(plan, InfluencePlan) else LEAST_BUDGET
     if lost is None and budget < LEAST_BUDGET and WITHHELD_BECAUSE not in release.settings:
         lost = "the budget is too small for intervals"
-    return "" if lost is None else f"Its plan says, and the release does not: {lost}"
+    return "" if lost is None else f"The plan states this and the release does not: {lost}"
 
 
 def planned_again(release: StoredRelease) -> tuple[FitProblem, FitPlan]:

@@ -35,10 +35,8 @@ from sordino.noise import integer_sums as exact
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 _UNDECLARED = "(no column is declared)"  # stands for the columns of a table of which nothing is declared yet
-ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it, and include the noise only."
-_ABOUT_POPULATION = (
-    " Those of tests and survival curves are about the population that the records were drawn from, and include both."
-)
+ABOUT_TABLE = "Intervals describe this table, as the schema reads it; they include the noise, not the sampling error."
+_ABOUT_POPULATION = " Those of tests and survival curves describe the population behind the records and include both."
 Answers = tuple[tuple[str, tuple[Row, ...]], ...]
 
 
@@ -231,7 +229,7 @@ def _stored(one: ParsedQuestion, rows: Sequence[Row]) -> dict[str, object]:
 def _counted(schema: Schema) -> str:
     """What a count counts, where a unit has several records."""
     words = f" Counts, means and shares are of units ({schema.unit_column}), not of records: a unit counts once, in "
-    return "" if schema.unit_column is None else words + "equal parts for each of its records that are used."
+    return "" if schema.unit_column is None else words + "equal parts for each of its used records."
 
 
 def _declaration(given: Any, records: int | None) -> Schema:

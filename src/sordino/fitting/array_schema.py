@@ -284,8 +284,8 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
             'declare missing="middle".'
         )
     warnings.warn(
-        f"NON-PRIVATE: some cells of {given.name} are no finite numbers. As ArrayBounds declares, NaN and what is no "
-        "number count as the middle of the bounds, of weights as their mean, and infinities as the nearer bound. This "
+        f"NON-PRIVATE: some cells of {given.name} are not finite numbers. As ArrayBounds declares, NaN and "
+        "non-numbers count as the middle of the bounds (as a weight: the mean), infinities as the nearer bound. This "
         "message comes from private rows: keep it with them.",
         NonPrivateWarning,
         stacklevel=2,

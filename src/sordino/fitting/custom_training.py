@@ -138,8 +138,8 @@ def _mean_output(model: PytreeLoss, points: np.ndarray, public: Mapping[str, Any
 
 
 _CAUTION = (
-    "Draws along a chain know neither the bias of clipping nor how far the chain still is from where it settles, and "
-    "depend on each other; their intervals were seen not to hold, and are withheld."
+    "Draws along a chain depend on each other and include neither the bias of clipping nor the distance from "
+    "convergence. Their intervals had too low coverage in simulations, so they are withheld."
 )
 _STEPS = 600
 

@@ -124,7 +124,7 @@ def finite_numbers(name: str, values: object) -> np.ndarray:
     if not np.array_equal(given, found):
         warnings.warn(
             f"NON-PRIVATE: some numbers of {name} are NaN, infinite or too large. NaN counts as 0, others as "
-            "the largest number that models get. This was seen in private rows: keep it with them.",
+            "the largest number that reaches a model. This was seen in private rows: keep it with them.",
             NonPrivateWarning,
             stacklevel=2,
         )

@@ -37,10 +37,10 @@ _STEPS, _MOST_IN_CURVE = 96, 3
 POWER = 0.8
 
 LIMITS = (
-    "The plan knows declared numbers only. It assumes that numbers have a standard deviation of about 27 % of half "
-    "their declared range, and that 0/1 columns are true for 15 % of records. If columns use all of their range, "
-    "intervals are up to 3 times narrower. If columns are collinear or hardly vary, they are up to 2 times wider, or 3 "
-    "times with several classes."
+    "The plan knows declared numbers only. It assumes that the standard deviation of a number is about 13.5 % of "
+    "its declared range, and that 0/1 columns are true for 15 % of records. If columns use all of their range, "
+    "intervals are up to 3 times narrower. If columns are collinear or hardly vary, intervals are up to 2 times wider, "
+    "or 3 times with several classes."
 )
 OF_UNITS = (
     "A unit counts as one record. If its records differ, their mean is more informative and intervals are narrower."
@@ -249,7 +249,7 @@ class Expectation(Result):
         if self.width is not None:
             wanted = []
             for name, width, epsilon, least in self._wanted:
-                needed = f"none; without privacy {figure(least)}" if epsilon is None else f"{epsilon:g}"
+                needed = f"none: {figure(least)} even without privacy" if epsilon is None else f"{epsilon:g}"
                 wanted.append((name, figure(width), needed))
             tables.append((("wanted", "width", "epsilon needed"), tuple(wanted)))
         tables.append(self._curve)
@@ -260,7 +260,7 @@ class Expectation(Result):
         if self.withheld:
             cautions.append(f"Intervals of such a fit are withheld: {TOO_MANY}.")
         remarks = (
-            f"Numbers are logarithms: exp of an effect is its {self.ratio}." if self.ratio else "",
+            f"Effects and widths are on the log scale: exp of an effect is its {self.ratio}." if self.ratio else "",
             OF_COUNTS if made.family == "negative-binomial" else "",
             OF_UNITS if made.declaration.counted == "unit" else "",
             OF_EVENTS if made.declaration.time_bins else "",
@@ -282,7 +282,7 @@ class Expectation(Result):
             middle = "refused" if one.refused else percent(float(np.median([line.widened for line in one.lines])))
             widths = ["" if one.refused else figure(line.width) for line in one.lines[: len(shown)]]
             rows.append((f"{one.plan.epsilon:g}", middle, *widths))
-        return ("epsilon", "privacy widens by", *(f"width of {name}" for name in shown)), tuple(rows)
+        return ("epsilon", "widened by privacy", *(f"width of {name}" for name in shown)), tuple(rows)
 
     def plot(self, ax: object = None) -> Any:
         """Expected widths against epsilon on matplotlib axes, where a fit is not refused."""

@@ -44,13 +44,13 @@ from sordino.mechanisms.posterior.coefficients import (
 _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
     "Estimates are posterior means in the units of the table. Standard errors are posterior standard deviations and "
-    "include the privacy noise. z = estimate / standard error. p is twice the posterior probability on the other side "
-    "of 0; it is below 0.05 if the 95 % interval excludes 0. It is computed from posterior draws and can differ "
-    "from the p-value of z. The prior pulls estimates towards 0, and z and p with them."
+    "include the privacy noise. z = estimate / standard error. p is twice the posterior probability that the "
+    "coefficient has the opposite sign; it is below 0.05 if the 95 % interval excludes 0. It is computed from draws of "
+    "the posterior and can differ from the p-value of z. The prior pulls estimates and z towards 0, and p towards 1."
 )
 _SHARES = (
-    "Sampling: the variance without privacy. Prior: the part set by the assumed effect size. A coefficient marked * is "
-    "prior-dominated: it says more about the assumed effect size than about the table."
+    "Sampling: the variance without privacy. Privacy: the part from noise. Prior: the part from the assumed effect "
+    "size. A coefficient marked * is prior-dominated: it says more about the assumed effect size than about the table."
 )
 _UNTESTED = (
     "This method does not account for all of its error, so there are no standard errors and no p-values. Do not "
@@ -61,7 +61,7 @@ _WITHHELD = (
 )
 _NO_COEFFICIENTS = "The coefficients of this model have no meaning of their own. Use `sordino predict`."
 _MEANS = "Means of each component's columns. Components come in no particular order. No intervals are reported."
-SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
+SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "widened by privacy")
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def _without_locks(path: Path) -> LedgerError:
 def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
     place, local = Path(f"{path}{LOCK_ENDING}"), is_local(path)
     made: list[os.stat_result] = []
-    what = f"the lock file {place.name!r} of a process elsewhere has stood (remove it if none runs)"
+    what = f"a process elsewhere has kept the lock file {place.name!r} (remove it if none runs)"
 
     def placed() -> bool:
         try:

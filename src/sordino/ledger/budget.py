@@ -91,10 +91,10 @@ def charged_as(spec: Spec, budget: "Budget") -> str | None:
     # A record or unit that is replaced goes, and another comes.
     size = _group_size(spec.relation, spec, budget) * (1 if spec.relation is budget.relation else 2)
     if column_of(spec.unit) is not None and isinstance(budget.unit, Unit):
-        return f"a group of {size} units, because the ledger is about records and one that changes hands changes two"
+        return f"a group of {size} units, because the ledger protects records, and one record can affect two"
     if isinstance(budget.unit, Unit) or column_of(spec.unit) is not None:
         return None
-    return f"a group of {size} records, because the ledger is about units of {budget.unit.column!r}"
+    return f"a group of {size} records, because the ledger protects units of {budget.unit.column!r}"
 
 
 def _group_size(relation: Relation, spec: Spec, budget: "Budget") -> int:
@@ -103,18 +103,18 @@ def _group_size(relation: Relation, spec: Spec, budget: "Budget") -> int:
         return 1 if column is None else 2
     if column == budget.unit.column:
         return 1
-    wanted = f"The ledger is about units of {budget.unit.column!r}"
+    wanted = f"The ledger protects units of {budget.unit.column!r}"
     if column is not None:
-        raise InputError(f"{wanted}; this release is about units of {column!r}, which are others.")
+        raise InputError(f"{wanted}; this release protects units of {column!r}.")
     most = budget.unit.most_records
     if relation is Relation.REPLACE_ONE and most != 1:
         raise InputError(
-            f"{wanted}; this release is about records under replace-one, which says nothing about units with "
+            f"{wanted}; this release protects records under replace-one, which says nothing about units with "
             "different numbers of records. Declare the unit in the schema, or fit under add-remove."
         )
     if most is None:
         raise InputError(
-            f"{wanted}; this release is about records, and the ledger does not bound the records of a unit. "
+            f"{wanted}; this release protects records, and the ledger does not bound the records of a unit. "
             "Declare the unit in the schema."
         )
     return most

@@ -109,7 +109,7 @@ def _near_the_top(
         slope = _vector("gradient", gradient(point), drawn.dim)
         size = float(np.linalg.norm(slope))
     if size > short:
-        raise InputError("The gradient does not fall as strong_convexity and smoothness say.")
+        raise InputError("The gradient contradicts strong_convexity or smoothness.")
     return np.stack([point, slope])
 
 

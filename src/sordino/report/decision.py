@@ -81,7 +81,7 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
         subject.unverified: bool(subject.unverified),
         "Rows came as arrays. Only the caller knows whether private rows shaped them.": as_arrays,
         several: group is not None,
-        "It protects one record. Does each person have only one?": alone,
+        "The release protects one record. Does each person have only one?": alone,
         f"It uses a constant that is {evidence}. Who can vouch for it?": evidence in _ON_TRUST,
         "Some of its bounds come from an earlier look. Was that charged to the same ledger?": looked,
         "The folder lacks part of what the plan was made from. Only the ledger shows what was run.": unknown,
@@ -258,7 +258,7 @@ def not_applying(subject: Subject) -> str:
     others = "one theorem is" if len(names) == 1 else f"{len(names)} theorems are"
     return (
         f"The other {others} about other kinds of runs, relations or views, or need a constant that this one does not "
-        "have. `sordino certify --all` on the description below gives the reason for each."
+        "have. To see the reason for each, run sordino certify --all on the description below."
     )
 
 

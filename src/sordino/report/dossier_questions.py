@@ -81,7 +81,8 @@ class Case(NamedTuple):
         return self.subject.release
 
     def stated(self, name: str) -> str:
-        return self.statements.get(name) or f"{NOT_STATED} {STATEMENTS[name]}."
+        said = self.statements.get(name)
+        return f"{name.capitalize()}: {said}" if said else f"{NOT_STATED} {STATEMENTS[name]}."
 
 
 AnswerParts = tuple[list[str], dict[str, Any], list[Link]]
@@ -150,8 +151,7 @@ def _parameters(case: Case) -> AnswerParts:
         f"If a coin decides which of the two tables is used, the best attack is right at most {odds.guesses} of the "
         "time; blind guessing is right 50 % of the time. An attack that wrongly reports 1 in 100 of those who are not "
         f"in the table finds at most {odds.detected} of those who are.",
-        "These are worst-case limits. Epsilon is reasonable if they are acceptable for the most sensitive column and "
-        "for those whom it concerns.",
+        "Epsilon is reasonable if these worst-case limits suit the most sensitive column and the people concerned.",
     ]
     links = [_report("certificate", "worked example"), _file("check", "recomputed certificate", "checks")]
     return words, {"epsilon": subject.epsilon, "delta": delta}, links
@@ -258,7 +258,8 @@ def _budget(case: Case) -> AnswerParts:
         "replay/test_estimators", "mutations/test_mutations")  # fmt: skip
 def _mechanism(case: Case) -> AnswerParts:
     ran = list(decision.what_ran(case.release.spec))
-    words = ["Everything computed from rows, in order. The release uses only these noised numbers.", *ran]
+    all_of_it = "Everything computed from rows, in order: a technical name, what one record can add, and the noise."
+    words = [f"{all_of_it} The release uses only these noised numbers.", *ran]
     return words, {"ran": ran}, [_report("certificate", "what ran"), _file("release", "spec")]
 
 
@@ -302,7 +303,7 @@ def _bias(case: Case) -> AnswerParts:
     words = ["Values outside declared bounds are clipped to them, so effects outside the bounds are lost."]
     expected = settings.get(EXPECTED_ERROR)
     if isinstance(expected, float):
-        words.append(f"The plan expected {100 * expected:.0f} % of the prediction error of the best constant.")
+        words.append(f"The plan expected predictions with {100 * expected:.0f} % of the error of the best constant.")
     if is_constant(case.release):
         words.append("Only a constant was learned, nothing about any column.")
     words += list(case.release.cautions)
@@ -363,7 +364,7 @@ def _channels(_case: Case) -> AnswerParts:
         "ledger/test_signing", "report/test_dossier")  # fmt: skip
 def _security(case: Case) -> AnswerParts:
     words = [
-        "The file manifest.json lists each file of the dossier with its SHA-256, and is signed. `sordino sign verify` "
+        "The file manifest.json lists each file of the dossier with its SHA-256, and is signed. sordino sign verify "
         "finds any file that was changed, removed, added or renamed. Ask the signer for the fingerprint; do not take "
         "it from this folder."
         if case.signer

@@ -116,8 +116,8 @@ def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
         given = "algorithm.clipping.classes is not given (for a scalar residual, give 2 or clip by kind residual)"
     return (
         f"norm clipping keeps strong_convexity and smoothness only for 2 classes, and {given}. For 3 or more, Ye & "
-        "Shokri 2022, Proposition F.2, is false: p = (0.001, 0.836, 0.163), clipped at 0.98 |g|, step 0.1, expands "
-        "some pair by 1.0017"
+        "Shokri 2022, Proposition F.2, is false: with p = (0.001, 0.836, 0.163), gradients clipped at 0.98 |g| and "
+        "step 0.1, some pair of points moves apart by a factor of 1.0017"
     )
 
 
@@ -207,7 +207,7 @@ def _distance_from_one(steps: Array, curvature: float) -> Array:
 
 def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
     if chain.batch.scheme is Scheme.POISSON:
-        return "the corrected clipping modulus is about batches of at most b records, and a Poisson batch may hold more"
+        return "the corrected clipping modulus needs batches of at most b records, and a Poisson batch may have more"
     certificates = public_certificates(spec, constants.UNCLIPPED_SMOOTHNESS, *_REGULARISER)
     if isinstance(certificates, str):
         return f"the corrected clipping modulus {certificates}"

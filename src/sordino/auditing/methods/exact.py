@@ -147,8 +147,8 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
     run: NoisedSums = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     if spec.view is not View.ALL_ITERATES and run.rounds > 1:
         raise InputError(
-            f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; the law of what later "
-            "rounds leave of earlier ones is not known."
+            f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; only "
+            "the law of all rounds together is known."
         )
     ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
     one = "a record" if column_of(spec.unit) is None else "a unit"
@@ -165,8 +165,8 @@ def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
-            f"Expected independent batches for an exact audit of rounds, got {run.sampling.scheme.value} ones; the "
-            "steps that use a record are hidden."
+            f"Expected independent batches for an exact audit of rounds, got {run.sampling.scheme.value} ones, "
+            "which hide the steps that use a record."
         )
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)

@@ -111,12 +111,12 @@ class Implementation(Result):
     @property
     def shown(self) -> ResultTable:
         total = "root of squared shifts" if self.law is Law.GAUSSIAN else "sum of shifts"
-        size = "not known" if math.isinf(self.noise) else f"at most {self.noise:.3f} of the stated scale"
+        size = "not known" if math.isinf(self.noise) else f"{self.noise:.3f} times the stated scale"
         facts = (
             ("largest move of one sum", f"{self.ratio:.3f} times the plan"),
-            ("largest move of all sums", f"{self.realised:.4g}; planned: {self.planned:.4g} ({total} over noise)"),
+            ("combined move of all sums", f"{self.realised:.4g}; planned: {self.planned:.4g} ({total} over noise)"),
             ("pair that moved them most", self.pair),
-            ("noise", f"{size} ({self.drawn:,} numbers, confidence {100 * self.confidence:g} %)"),
+            ("upper limit of the noise", f"{size} ({self.drawn:,} numbers, confidence {100 * self.confidence:g} %)"),
         )
         title, rows = f"{self.verdict.kind.words}: {self.verdict.evidence}", tuple(self.checks.items())
         columns = {"checked": list(self.checks), "how": list(self.checks.values())}
@@ -241,7 +241,7 @@ def examine(
     found.note(participation_faults(spec, found.taken, failure), "")
     reached, sampled = tuple(float(one) for one in found.reached), _sampled(spec)
     looked_at = {
-        "scales": f"noise scale of {len(reached)} sums, compared with bound times multiplier of the plan",
+        "scales": f"noise scale of {len(reached)} sums, compared with the plan (bound times multiplier)",
         "noise": f"size of {drawn:,} noise draws, in total and for each sum",
         "shifts": f"{sum(one >= REACHED for one in reached)} of {len(reached)} sums moved at least {REACHED:g} times "
         f"the plan; smallest: {min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),

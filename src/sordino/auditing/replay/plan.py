@@ -105,7 +105,7 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
 
 # Why no pair need move a sum as far as its bound, by the first words of what is summed.
 _WHY = {
-    "gradients": "every row includes the constant, so no two rows are opposite; few residuals are largest at once",
+    "gradients": "every row includes the constant, so no two rows are opposite, and few residuals are largest at once",
     "slopes": "the longest row need not have the steepest slope, and bounds leave room for rounding",
     "square": "squares are never negative, so no two records are opposite",
     "what is cut off residuals of counts": "what is cut off is never negative, so no two records are opposite",

@@ -124,8 +124,8 @@ class Batch(Section):
         if self.scheme is Scheme.MIN_SEPARATION:
             apart = "half a pass" if self.separation is None else f"{self.separation} steps"
             return f"every record by chance, at least {apart} apart, sums divided by {self.size}"
-        expected = " expected" if self.scheme in _RATED else ""
-        expected += "" if self.most is None else f", {self.most} at most"
+        expected = " on average" if self.scheme in _RATED else ""
+        expected += "" if self.most is None else f", at most {self.most}"
         batches = f"{self.scheme} batches of {self.size}{expected}"
         return "all records each time" if self.scheme is Scheme.FULL else batches
 

@@ -47,7 +47,7 @@ RAREST, LEAST_OF_RAREST, LEAST_OF_SEVERAL = "rarest_class_over_noise", 60.0, 20.
 RAREST_OVER_SIZE, LEAST_OVER_SIZE = "rarest_class_over_parameters", 5.0
 TOO_RARE = (
     "the rarest class has so few records, by noised counts, that noise hides them or that there are too many "
-    "parameters for them; there intervals of probabilities were seen not to hold"
+    "parameters for them; in simulations such intervals of probabilities had too low coverage"
 )
 
 # Of custom models by draws along a chain (bench/own_models.py coverage --method sgld).

@@ -125,7 +125,7 @@ class Protection:
                 "values counts as two units and gets weaker protection."
             )
         if self.group is not None:
-            return f"It holds for one record. {self.group.sentence}"
+            return f"It protects one record. {self.group.sentence}"
         return (
             "It protects one record; no other unit was declared. Several records together get weaker protection: k of "
             "them about k times epsilon, and a larger delta."

@@ -171,8 +171,8 @@ class PureChain:
     def cautions(self, state: ChainState) -> tuple[str, ...]:
         """What a reader of a release of this chain must know first, in sentences; empty where nothing is amiss."""
         seeded = "NON-PRIVATE: the keys are not from secure_key, so anyone who knows the seed can subtract the noise."
-        own = "Batches were chosen by the caller, who vouches that no record is in a batch twice."
-        chosen = "The steps are those of a custom optimiser, so only composition applies."
+        own = "The caller chose the batches and must ensure that no batch contains a record twice."
+        chosen = "The optimiser is custom, so only composition theorems apply."
         sentences = ((not state.secure, seeded), (self.own_batches, own), (self.optimiser is not None, chosen))
         return tuple(sentence for applies, sentence in sentences if applies)
 

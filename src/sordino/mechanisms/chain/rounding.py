@@ -66,8 +66,8 @@ def hidden_lattice(spec: Spec, chain: NoisyGradient, model: Model, reach: float)
     needed = rounding_needed(spec, chain, model, reach, lattice)
     if needed > stated:
         raise InputError(
-            f"Expected algorithm.rounding of at least {needed:.3g}, which steps of this size, dimension and batch can "
-            f"be off by over their noise, got {stated:.3g}; state more, or leave it out."
+            f"Expected algorithm.rounding of at least {needed:.3g}, got {stated:.3g}. Rounding of such steps can "
+            "reach that share of their noise. State more, or omit it."
         )
     return lattice
 

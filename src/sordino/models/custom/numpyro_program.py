@@ -262,13 +262,15 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
         elif inside or (unit is not None and unit in frames):
             if not inside and frames[unit].size != 1:
                 raise InputError(
-                    f"Expected the plate {unit!r} to have size 1, because the model is that of one unit, got "
+                    f"Expected the plate {unit!r} to have size 1, because the model describes one unit, got "
                     f"{frames[unit].size}; size it by 1."
                 )
             discrete = site["fn"].support.is_discrete
             if (inside and rows > 1) or (discrete and not inside):
                 level = "a record" if inside else "a unit"
-                raise InputError(f"Expected latents of a unit, or of a record that is one, got {name!r} of {level}.")
+                raise InputError(
+                    f"Latents must belong to a unit (or a record, if it is the unit); {name!r} is of {level}."
+                )
             (summed if discrete else local).append(name)
         else:
             latents.append(latent_of(site, second[name]))
