@@ -150,7 +150,7 @@ def unusable(certificates: Iterable[Certificate]) -> str | None:
 def promised(value: Promised | str | None) -> Promised:
     """What a theorem's conditions promise; a proof that is called past them may find nothing, or why there is none."""
     if value is None or isinstance(value, str):
-        raise InputError("Expected a run that meets the conditions of this theorem, got another; use evaluate.")
+        raise InputError("This run does not meet the conditions of the theorem. Use evaluate.")
     return value
 
 

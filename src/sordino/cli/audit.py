@@ -60,7 +60,7 @@ def audit(
     plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
     out: Annotated[Path | None, Option(help="Write the JSON here as well; `report` reads RELEASE/audit.json.")] = None,
     claim: Annotated[str | None, Option(metavar="JSON", help="Claim, or a file. Default: CLAIMS[name].")] = None,
-    seconds: Annotated[float, Option(help="How long to search; for a replay, of processor time.")] = 60.0,
+    seconds: Annotated[float, Option(help="Seconds to search; for a replay, of processor time.")] = 60.0,
     call_seconds: Annotated[float, Option(help="With --claim: a call that takes longer is ended.")] = 10.0,
     python: Annotated[str | None, Option(metavar="PATH", help="With --claim: the interpreter of the callable.")] = None,
     script: Annotated[Path | None, Option(metavar="PATH.py", help="With --claim: write a counterexample here.")] = None,
@@ -83,7 +83,7 @@ def audit(
     With --claim, Sordino audits code: a callable (a list of records in, anything out) or a program (a line of JSON in,
     one out). The claim is JSON with epsilon, delta, relation and the domain of tables. The code runs on neighbouring
     tables of that domain until an event refutes the claim or time is up. A refuted claim comes with a script that
-    counts the event again. A dask scheduler must be trusted.
+    counts the event again. Use a Dask scheduler only if you trust it.
     """
     if claim is not None or str(path).startswith(("python:", "program:")):
         how = {"seconds": seconds, "call_seconds": call_seconds, "seed": seed, "python": python}

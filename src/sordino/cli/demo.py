@@ -56,8 +56,8 @@ def demo(
         f"RAND Health Insurance Experiment: {library.rand_health_schema().records} records, each one year of one "
         "person.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
-        "The certificate protects one record. A person may have up to 5, and the table does not say which ones\n"
-        "belong together. The report therefore also bounds what 5 records together can reveal.\n"
+        "The certificate protects one record. A person may have several, up to 5, and the table does not say which\n"
+        "ones belong together. The report therefore also bounds what 5 records together can reveal.\n"
     )
     ledger = library.Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
     done = [_fitted(name, folder, ledger, seed, say) for name in _QUESTIONS]

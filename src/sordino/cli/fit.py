@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OPTIONS = {one.name: one for task, _ in MODELS.values() for one in task.options}
 _METHOD = (
     "The method. auto takes the one with reliable intervals if the declared numbers allow it, otherwise the one with "
-    "the least expected error. Any other word lists the methods."
+    "the least expected error. An unknown word prints the list."
 )
 _KEEP = (
     "With --engine: file that keeps finished rounds. After an interruption, the same command resumes without a "
@@ -30,7 +30,7 @@ _KEEP = (
 )
 _EFFECT = (
     "COLUMN=VALUE in the table's units, may be repeated: the power to detect it. A bare VALUE applies to every "
-    "column: the effect of half a number's declared range, or of a 0/1 column."
+    "column; for a number it is the effect of half the declared range."
 )
 
 

@@ -151,7 +151,7 @@ def _parameters(case: Case) -> AnswerParts:
         f"If a coin decides which of the two tables is used, the best attack is right at most {odds.guesses} of the "
         "time; blind guessing is right 50 % of the time. An attack that wrongly reports 1 in 100 of those who are not "
         f"in the table finds at most {odds.detected} of those who are.",
-        "Epsilon is reasonable if these worst-case limits suit the most sensitive column and the people concerned.",
+        "Epsilon is reasonable if these worst-case limits suit the most sensitive column and those concerned.",
     ]
     links = [_report("certificate", "worked example"), _file("check", "recomputed certificate", "checks")]
     return words, {"epsilon": subject.epsilon, "delta": delta}, links

@@ -217,7 +217,7 @@ class Subject:
         broken = "The signature is not valid" if self.broken_signature else "The folder is not signed"
         return (
             f"{broken}, and no given ledger has its digest. Its results, settings and cautions are not "
-            "verified: a change to them would not show."
+            "verified: a change would go unnoticed."
         )
 
     @property
