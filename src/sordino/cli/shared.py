@@ -257,7 +257,7 @@ def charged_json(release: "StoredRelease", out: Path) -> dict[str, Any]:
 
 
 def charged_lines(release: "StoredRelease", out: Path, details: str = "") -> list[str]:
-    """What was made and what it cost, for a person; `details` stand behind the relation."""
+    """What was made and what it cost, for a person; `details` follow the relation."""
     lines = [
         f"release   {out}",
         f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}"

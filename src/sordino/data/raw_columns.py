@@ -39,7 +39,7 @@ class Odd(Enum):
 
 
 Plain = bool | int | float | Decimal | str | np.datetime64 | Odd | None
-EXACT = 2**53  # floats tell whole numbers apart up to here; beyond, a float is no name of a whole number
+EXACT = 2**53  # floats distinguish whole numbers up to here; beyond, a float is no name of a whole number
 _LONGEST = 400
 PLAIN = frozenset({bool, int, float, str, type(None)})
 _MISSING = frozenset({"NAType", "NaTType"})  # of pandas, which need not be installed

@@ -123,7 +123,7 @@ class Schema(fields.Section):
         extra_columns: what to do with columns that are not declared.
         missing_tokens: texts that mean a missing value.
         unit: whose records belong together; None where every record is a unit by itself.
-        file: how a CSV file of such a table is written; None where its header tells.
+        file: how a CSV file of such a table is written; None where its header shows it.
         charged: columns whose bounds came from a look that a budget was charged for; None where all are public.
         weight: the column of survey weights with its bounds; None where every record counts alike.
         description: words for people.

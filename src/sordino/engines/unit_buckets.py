@@ -1,7 +1,7 @@
 """Groups the rows of units that are spread over several parts, before anything is computed from them.
 
 Every row goes to one of several buckets by a keyed hash of its unit: the key is drawn for the run, so nobody can choose
-names that fill a bucket, and a bucket's number tells nothing of who is in it. Rows keep the order of the table, which
+names that fill a bucket, and a bucket's number does not show who is in it. Rows keep the order of the table, which
 decides which of a unit's rows are used where it has more than may be. The largest bucket has to fit into memory.
 """
 

@@ -205,7 +205,7 @@ def constrained_table(own: CustomModel, free: Array) -> NDArray[np.float64]:
 
 
 # Rows: arrays by name, whose names, shapes and stored types are public. A number that no model can compute with counts
-# as a public constant, because a refusal after the debit would tell that one record holds it.
+# as a public constant, because a refusal after the debit would reveal that record.
 
 
 def names_in(data: object) -> tuple[str, ...] | None:

@@ -100,7 +100,7 @@ def fit_chain(
     sources = Sources(random_state)
 
     def run(access: RowAccess) -> RunContents[None]:
-        # A number that is not finite counts as a public one, because a refusal would tell of it.
+        # A number that is not finite counts as a public one, because a refusal would reveal it.
         given = {"features": features, "target": target}
         rows = access.read(lambda: checked_rows(*(finite_numbers(name, values) for name, values in given.items())))
         kind, arrays = chain_arrays(run_chain(plan.spec, own, *rows, sources.fresh(), function=function))

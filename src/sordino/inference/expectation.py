@@ -295,7 +295,7 @@ class Expectation(Result):
 
     @property
     def withheld(self) -> bool:
-        """Whether a fit would tell estimates and predictions only: its coefficients are too many for intervals."""
+        """Whether a fit would report estimates and predictions only: its coefficients are too many for intervals."""
         return self.plan.coefficients > MOST_COEFFICIENTS
 
 

@@ -49,7 +49,7 @@ def posterior_draws(
 
     `potential` is F, the sum over records and minus the logarithm of the prior, for an array with a row of parameters
     each; for a bounded potential between 0 and the stated oscillation. `gradient`, of F at one vector, is needed for
-    strongly log-concave potentials, whose envelope stands on it. `start` is a public vector: where the envelope is
+    strongly log-concave potentials, whose envelope needs it. `start` is a public vector: where the envelope is
     looked for, or the centre of the ball that is the set.
     """
     run: specs.PosteriorSample = instance_of("spec.algorithm", spec.algorithm, specs.PosteriorSample)

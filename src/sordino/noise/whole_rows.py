@@ -34,7 +34,7 @@ def checked_rows(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """The rows as arrays, if they are finite numbers, which may be `known`, and one target belongs to each row."""
     # Numbers too large for the precision they are used in, by default JAX's, become the largest it has: a refusal would
-    # tell that one record is there. Squares of double-precision numbers must not overflow, so those end at 1e150.
+    # reveal that one record is there. Squares of double-precision numbers must not overflow, so those end at 1e150.
     X, y = np.asarray(features), np.asarray(target)
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")

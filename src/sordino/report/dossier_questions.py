@@ -149,8 +149,8 @@ def _parameters(case: Case) -> AnswerParts:
         f"{case.release.protected.name}. The release makes the attacker at most {odds.rows[0].after} sure. A suspicion "
         f"of {odds.rows[2].before} becomes at most {odds.rows[2].after}.",
         f"If a coin decides which of the two tables is used, the best attack is right at most {odds.guesses} of the "
-        "time; blind guessing is right 50 % of the time. An attack that wrongly reports 1 in 100 of those who are not "
-        f"in the table finds at most {odds.detected} of those who are.",
+        "time; blind guessing is right 50 % of the time. If an attack may wrongly report 1 in 100 of those who are not "
+        f"in the table, it finds at most {odds.detected} of those who are.",
         "Epsilon is reasonable if these worst-case limits suit the most sensitive column and those concerned.",
     ]
     links = [_report("certificate", "worked example"), _file("check", "recomputed certificate", "checks")]

@@ -300,6 +300,6 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
     certified = "; no theorem gives a finite epsilon."
     if bound is not None:
         certified = f", certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."
-    subtitle = f"relation {lower.relation}, view {lower.view}; closer to the corner at 0 is less private"
+    subtitle = f"relation {lower.relation}, view {lower.view}; closer to the lower left corner is less private"
     drawn = trade_off("trade-off", bound, lower)
     return charts.standalone(replace(drawn, subtitle=subtitle, remark=lowest + certified))

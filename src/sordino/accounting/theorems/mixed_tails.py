@@ -19,7 +19,7 @@ batches drawn by chance, whose curve is made of values of the Gaussian's with we
 and its complement); not for Poisson batches under replace-one, where each mu is rounded up.
 
 What revealing costs: nothing at epsilon 0 after one step, because one half-space is the best test for every A. It
-costs little in high dimensions, where |xi| nearly tells A. In one dimension the exact loss of a step is bounded, and
+costs little in high dimensions, where |xi| nearly reveals A. In one dimension the exact loss of a step is bounded, and
 this one is not.
 """
 

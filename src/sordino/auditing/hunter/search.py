@@ -178,7 +178,7 @@ class Hunt:
         return sorted(self._ranked, key=lambda pair: -self._ranked[pair])
 
     def _promising(self, pair: TablePair, most: int = 6) -> list[Promising]:
-        """Events chosen on one half of the runs and judged on the other, the most telling first."""
+        """Events chosen on one half of the runs and judged on the other, the most informative first."""
         samples = [Sample(self._outputs[table]) for table in pair.tables]
         choosing, judging = ([one.half(which) for one in samples] for which in (0, 1))
         claim, found = self.claim, []

@@ -12,7 +12,7 @@ Two bounds on mu, the largest shift over sigma, share the failure probability, s
 
 - *sigma as described*, which takes four fifths: a normal quantile, which takes the noise at its word;
 - *sigma unknown*, one fifth: Student's statistic is noncentral t. It believes no description: noise that was left out,
-  or is much too small, makes it large. Scores in which no canary has a part ("blanks") tell the noise as well.
+  or is much too small, makes it large. Scores in which no canary has a part ("blanks") show the noise as well.
 
 What this needs, beyond guesses of coins: the score is a fixed linear function of answers to which Gaussian noise was
 added, canaries that are out leave no trace in it, baselines are equal or known, shifts of a group's canaries add up,
@@ -207,7 +207,7 @@ def bound_from_scores(
     return options.bound(claim, "one-run", gaussian.epsilon_lower(mu, options.delta), words, counts=counts)
 
 
-# Two groups, as large as they can be: their difference is all that is estimated, and the other axes tell the noise.
+# Two groups, as large as they can be: their difference is all that is estimated, and the other axes show the noise.
 _GROUPS = 2
 
 

@@ -114,7 +114,7 @@ _CLEAREST = 12.0  # a release that reveals a coin with certainty is planned for 
 
 
 class GuessPlan(NamedTuple):
-    """How many canaries stand in each direction, how many coins are guessed, and what the median outcome proves."""
+    """How many canaries are in each direction, how many coins are guessed, and what the median outcome proves."""
 
     directions: int
     each: int

@@ -49,7 +49,7 @@ SECONDS = 60.0
 # A call that some pair moved so far needs no better pair. Records of a trial are varied so often in turn with those of
 # other trials, and of all trials so often without moving the calls further by a hundredth.
 REACHED, _AT_ONCE, _IDLE = 0.95, 10, 120
-# Enough noise to tell half of it from all of it, at any confidence that is used; runs with little are recorded again.
+# Enough noise to distinguish half of it from all, at any confidence that is used; runs with little are recorded again.
 _ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
 _LIMITS = (
     "The installed code ran on tables drawn from the schema or from the constants of the description. Other pairs "

@@ -127,7 +127,7 @@ def unreached(spec: Spec, enough: float, reached: Sequence[float]) -> str:
             "no tried record moves it further; more --seconds may find one",
         )
         parts.append(f"{name}, {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
-    return f". Below that: {'; '.join(parts)}" if parts else ""
+    return f". Below {enough:g}: {'; '.join(parts)}" if parts else ""
 
 
 class Shift(NamedTuple):

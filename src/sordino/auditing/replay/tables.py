@@ -1,6 +1,6 @@
 """The neighbours on which runs are replayed: tables that a schema allows, and records of a described chain.
 
-The differing record stands at corners of the bounds, outside them, is a copy of another, or has cells that are missing,
+The differing record is at corners of the bounds, outside them, is a copy of another, or has cells that are missing,
 undeclared or of another type, among rows that are spread, at one corner, in the middle or have such cells themselves. A
 chain without an instance runs on the worst-case quadratic of its constants; with one, on its worst neighbours. Under
 add-remove a record of hidden batches is exchanged for one that pulls nowhere, as batches are the same in both runs.

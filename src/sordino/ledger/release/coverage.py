@@ -111,7 +111,7 @@ def measured(task: str, method: str, of: str, level: float) -> Coverage | None:
 
 
 def nominal_and_measured(found: Coverage, level: float) -> str:
-    """What stands beside an interval: its level, and what was measured."""
+    """What is printed beside an interval: its level, and what was measured."""
     at = "" if math.isclose(found.level, level) else f" where {_percent(found.level)} was nominal"
     return f"{_percent(level)} nominal; measured {found.words}{at}"
 
@@ -147,7 +147,7 @@ def cautions_of(release: StoredRelease) -> tuple[str, ...]:
 
 
 def release_coverage(release: StoredRelease, of: str, level: float) -> str | None:
-    """What stands beside an interval of a release: its level, and what was measured; None where it is withheld."""
+    """What is printed beside an interval of a release: its level, and what was measured; None where it is withheld."""
     found = None if withheld(release) is not None else measured_of(release, of, level)
     if found is None:
         return None

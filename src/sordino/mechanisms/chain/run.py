@@ -228,7 +228,7 @@ def run(
 
     Every row is brought within the length for which the spec's claims hold, every gradient within its certified bound,
     and every label to one of the model's: a row that does not keep what was declared is shortened, not refused, because
-    a refusal would tell that it is there. Rows are kept, and iterates released, in single precision, or double where
+    a refusal would reveal it. Rows are kept, and iterates released, in single precision, or double where
     JAX has 64-bit numbers enabled; steps are computed in double.
 
     Args:

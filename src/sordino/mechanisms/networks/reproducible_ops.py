@@ -1,4 +1,4 @@
-"""Products and convolutions that have the same bits for an example wherever it stands in a block, on any device.
+"""Products and convolutions that have the same bits for an example at every place of a block, on any device.
 
 A product of what a layer is given with its weight is one of whole numbers: either side is rounded to a power of two of
 its own (one for an example, one for the weight), with so few bits that every partial sum stays below 2^53. In double

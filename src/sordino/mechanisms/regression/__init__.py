@@ -2,7 +2,7 @@
 
 Sizes are released before anything is cut, every point has a released gradient and released slopes, and intervals are
 a sandwich of released slopes and squares of scores, noise included. Public rows only say how slopes bend and what
-hidden ones are drawn to. So intervals hold on tables that nobody tuned for; where little is known they are wide, and
+hidden ones are drawn to. So intervals cover on tables that nobody tuned for; where little is known they are wide, and
 coefficients that depend on the prior are marked. Only `release` sees rows:
 
     declared = Declaration(low, high, kinds, groups, target=(0.0, 100.0), effect_scale=None)

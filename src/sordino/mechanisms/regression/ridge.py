@@ -341,7 +341,7 @@ class RidgeFit:
 
     @property
     def expected_share(self) -> float:
-        """The share of the scores' variance that the rounds are expected to tell, by the prior and the noise alone."""
+        """The share of the scores' variance that the rounds are expected to explain, by prior and noise alone."""
         values, variances = self._axes[0][1:], self._variances[1:]
         signal = variances * values**2
         return float(np.average(signal / (signal + self._errors(self.rounds)[1:]), weights=values * variances))

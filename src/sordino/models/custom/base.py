@@ -111,7 +111,7 @@ def pack(layout: RecordLayout, data: Data, units: NDArray[Any] | None = None) ->
 def finite(values: Any) -> NDArray[Any]:
     """Numbers that every model can compute with, each by itself: NaN as 0, what is too large as the largest there is.
 
-    A refusal would tell that one record holds such a number.
+    A refusal would reveal that one record holds such a number.
     """
     array = np.asarray(values)
     if array.dtype.kind == "f":
