@@ -150,7 +150,7 @@ def test_the_better_model_is_chosen_and_its_release_is_read_like_any_other(tmp_p
     assert found.release.bound.theorem == "selection.repeated"
     assert found.release.epsilon <= 2.0
     assert not found.release.private
-    assert "Intervals ignore the choice" in found.release.cautions[0]
+    assert "do not count the choice" in found.release.cautions[0]
     with (tmp_path / "rows.csv").open("w") as file:
         file.write("a,b,y\n" + "".join(f"{a},{b},{y}\n" for a, b, y in zip(*data.values(), strict=True)))
     (tmp_path / "schema.json").write_text(schema_to_text(schema(5000)))

@@ -65,7 +65,7 @@ class Candidate:
 
 def choice_caution(candidates: int) -> str:
     """What a reader of a fit that was chosen from so many must know first."""
-    return f"Chosen from {candidates} candidates by their loss on the same rows. Intervals ignore the choice."
+    return f"Chosen from {candidates} candidates by their loss on the same rows: intervals do not count the choice."
 
 
 class Choice(NamedTuple):
