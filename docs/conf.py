@@ -169,6 +169,8 @@ def only_ours(app: Sphinx, what: str, name: str, member: Any, skip: bool, option
 
 def take_at_its_word(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with backticks: stars and bars in them are mathematics, not markup."""
+    if what == "property" and lines[:1] == (tuple.__doc__ or "").splitlines()[:1]:
+        lines.clear()  # a property without words of its own has those of the tuple that it replaces
     for place, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = re.split(r"(`+[^`]*`+)", line)
