@@ -42,7 +42,6 @@ class At(NamedTuple):
     dispersion: float = 0.0  # counts have variance mean + dispersion * mean^2
     factor: float = 1.0  # what the law says is cut off counts is multiplied by this
     largest: float = 1.0  # mean of a count
-    level: float | None = None  # the score of all rows of two classes, at the first point
     follow: float = 1.0  # people are followed until so many events were to be expected, see `survival`
     last: bool = False  # the last point, where slopes are those of the score itself
 
@@ -170,34 +169,35 @@ class Robust(Linear):
 
 
 class Logistic(Family):
-    """Two classes, targets 0 and 1: psi = y - p, p = expit(score), |psi| <= 1; max(p, 1 - p) where all scores are one.
+    """Two classes, targets 0 and 1: psi = (y - p) / (2 max(p, 1 - p)), p = expit(score), so |psi| <= 1/2.
 
-    Slope p (1 - p), at most 1/4. Before the last point the slope is halfway between that and tanh(|s|/2) / (2 |s|),
-    which majorises (Jaakkola and Jordan 2000): at most 1/4 too, and never so flat that a step runs away.
+    The divisor sees x and the point alone, as w does, so psi has mean 0 at the right score. Without it |y - p| is up to
+    1, for rows whose class is nearly certain; they say least about coefficients. Dividing halves the noise and makes
+    standard errors of sampling at most 2 % larger, for normal scores of any mean and spread.
+
+    Slope min(p, 1 - p) / 2, at most 1/4. Before the last point the slope is halfway between that and the same share of
+    tanh(|s|/2) / (2 |s|), which majorises (Jaakkola and Jordan 2000): at most 1/4 too, and never so flat that a step
+    runs away.
     """
 
     name = "logistic"
     start = "class"
     curve = "logit"
-    typical = 0.166, 0.166, 1.0  # scores of standard deviation 1.5
+    typical = 0.133, 0.103, 0.5  # scores of standard deviation 1.5
 
     def bound(self, at: At) -> float:
-        if at.level is None:
-            return 1.0
-        share = float(special.expit(at.level))
-        # Computed scores differ a little from the level; contributions that are longer than the bound are shortened.
-        return max(share, 1.0 - share)
+        return 0.5
 
     def slope_bound(self, at: At) -> float:
         return 0.25
 
     def says(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Says:
         p = special.expit(score)
-        slope = p * (1.0 - p)
+        slope, share = p * (1.0 - p), 0.5 / np.maximum(p, 1.0 - p)
         if not at.last:
             size = np.maximum(np.abs(score), 1e-6)
             slope = 0.5 * (slope + 0.5 * np.tanh(0.5 * size) / size)
-        return Says(y[:, None] - p, np.ones(len(y)), [np.sqrt(np.minimum(slope, 0.25))])
+        return Says((y[:, None] - p) * share, np.ones(len(y)), [np.sqrt(np.minimum(slope * share, 0.25))])
 
 
 class Multinomial(Family):

@@ -67,8 +67,8 @@ class FirstAnswers:
             mean, _ = yield from self.ask(of.TargetMean("target-mean", 1.0, 0.5, 0.5))
             share = float(np.clip(0.5 + 0.5 * mean[0], _LEAST_CLASS, 1.0 - _LEAST_CLASS))
             self.middle, slope = np.array([special.logit(share)]), share * (1.0 - share)
-            self.reach_of_psi, self.share = 1.0 / math.sqrt(max(slope, 0.01)), 4.0 * slope
-            self.first = At(level=float(self.middle[0]))
+            # psi is half of what it would be at most, and its deviation less than that.
+            self.reach_of_psi, self.share = 0.7 / math.sqrt(max(slope, 0.01)), 4.0 * slope
         elif start == "classes":
             counts, _ = yield from self.ask(of.ClassCounts("class-counts", 1.0, self.outputs + 1))
             shares = np.maximum(counts, _LEAST_CLASS)

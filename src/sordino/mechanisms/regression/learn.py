@@ -51,9 +51,20 @@ _NO_LEVEL = 10.0  # how far slopes may be from public rows, where these do not s
 _STEP_FLOOR, _LAST_FLOOR = 0.1, 0.02
 
 
+class Asked(NamedTuple):
+    """A point with its gradient."""
+
+    gradient: Array
+    variance: float  # of the noise in it
+    point: Array
+    unit: float  # where residuals of numbers were cut
+    rows: ModelRows  # as they count there
+
+
 class Known(NamedTuple):
     """What is known at a point."""
 
+    rows: ModelRows  # how gradients bend, with the rows as they count here
     own: FitRound
     at: Array  # the coefficients there
     gradient: Array  # the mean gradient, of this round and of earlier ones that are moved here
@@ -74,7 +85,6 @@ class Learned(NamedTuple):
     """All that a posterior is computed from."""
 
     effects: Effects  # the prior
-    rows: ModelRows  # how gradients bend
     to_encoded: Array  # from whitened coefficients to encoded ones
     last: Known  # what is known at the last point
     sampling: Array  # the covariance of the gradient's sampling error
@@ -94,8 +104,7 @@ def steps(plan: Plan) -> Generator[Statistic, Array, Learned]:
 class _Learner(FirstAnswers):
     def learn(self) -> Generator[Statistic, Array, Learned]:
         """Columns and lengths, all points, and what is known at the last."""
-        # By round: mean gradient, variance of its noise, point, and where residuals of numbers were cut.
-        self.asked = list[tuple[Array, float, Array, float]]()
+        self.asked = list[Asked]()
         self.stray_share = _STRAY if self.kind.start == "number" else _STRAY_COUNTS
         yield from self.read_target()
         yield from self.read_columns()
@@ -104,7 +113,7 @@ class _Learner(FirstAnswers):
         effects = Effects(whitening, self.kind.effect_scale, self.middle)
         known = yield from self.ask_point(1, effects.middle, self.first, None)
         for place in range(2, self.plan.rounds + 1):
-            point, _ = settled(self.rows, effects, known, np.eye(len(known.at)) / known.whole)
+            point, _ = settled(effects, known, np.eye(len(known.at)) / known.whole)
             known = yield from self.ask_point(place, point, known.own.at, known)
         sampling, extra = yield from self.read_meat(known)
         to = np.eye(1 + self.columns)
@@ -112,7 +121,7 @@ class _Learner(FirstAnswers):
         bend = (1.0 if self.kind.start == "number" else self.top) / known.unit
         to_encoded = np.asarray(np.kron(to, np.eye(self.outputs)), np.float64)
         scale, dispersion = self.residual_scale(known.own.at), known.own.at.dispersion
-        return Learned(effects, self.rows, to_encoded, known, sampling, extra, bend, self.moved, *scale, dispersion)
+        return Learned(effects, to_encoded, known, sampling, extra, bend, self.moved, *scale, dispersion)
 
     def round(self, point: Array, at: At, spread: Array | None = None) -> FitRound:
         return FitRound(self.kind, self.frame, point.reshape(-1, self.outputs), at, self.tau, self.far, spread)
@@ -128,8 +137,7 @@ class _Learner(FirstAnswers):
                 yield from self.move_to_mean(point, at)
         elif self.kind.start == "counts":
             at = yield from self.read_counts(point, at, place, last=last)
-        elif place > 1:
-            at = at._replace(level=None)
+        rows = self.rows.counted(point)
         own = self.round(point, at._replace(last=last), spread)
         gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, own))
         matrix, matrix_noise = yield from self.ask(of.SlopeMatrix(f"slopes {place}", own.slope_bound, own))
@@ -139,9 +147,9 @@ class _Learner(FirstAnswers):
         share, near, far = self.share_of_slope(at, last=last), self.tuned.near, self.far_slopes
         if before is None:
             # Of numbers public rows say how large slopes are, too.
-            like, spread = share * self.rows.slopes(point), far[0] if self.kind.start == "number" else _NO_LEVEL
+            like, spread = share * rows.slopes(point), far[0] if self.kind.start == "number" else _NO_LEVEL
         else:
-            like, near = self.carried(before, point, share)
+            like, near = self.carried(before, rows.slopes(point), share)
             far, spread = near, math.hypot(self.tuned.near[0], before.level_error)
         level, error = self.level(like, matrix, matrix_noise, spread)
         read, left = shrunk(matrix, matrix_noise, near, far, floor, like, self.outputs, level)
@@ -152,8 +160,8 @@ class _Learner(FirstAnswers):
             read[0, 0] /= inside
             self.asked.clear()
         unit = at.cut * at.scale if self.kind.start == "number" else 1.0
-        self.asked.append((gradient, noise**2, point, unit))
-        secants = self.moved_here(point, unit, read, left)
+        self.asked.append(Asked(gradient, noise**2, point, unit, rows))
+        secants = self.moved_here(self.asked[-1], read, left)
         slopes, weights = floored(secants.condition(read), read, floor), secants.weights
         mean, away = weights @ secants.gradients, weights @ secants.ways
         variance = float(weights**2 @ secants.variances)
@@ -161,14 +169,21 @@ class _Learner(FirstAnswers):
         hidden = matrix_noise / max(float(np.mean(np.diag(slopes))), 1e-300)
         if before is not None:
             hidden = 1.0 / math.hypot(1.0 / hidden, 1.0 / before.slopes_noise)
-        return Known(own, point, mean, away, variance, whole, read, left, secants, slopes, hidden, share, error, unit)
+        return Known(
+            rows, own, point, mean, away, variance, whole, read, left, secants, slopes, hidden, share, error, unit
+        )
 
-    def moved_here(self, point: Array, unit: float, read: Array, left: Array) -> Secants:
+    def moved_here(self, here: Asked, read: Array, left: Array) -> Secants:
         """Gradients of all rounds with the ways to their points, and variances with what the ways leave open."""
-        gradients, variances, places, units = (np.array(one) for one in zip(*self.asked, strict=True))
-        distances = places - point
-        if self.rows.curve:
-            ways = np.array([self.rows.moved(point, there)[0] for there in places])
+        # Rows that count less in one round than in another give gradients and slopes that are smaller by a factor.
+        slope = np.trace(here.rows.slopes(here.point))
+        factors = np.array([slope / np.trace(one.rows.slopes(here.point)) for one in self.asked])
+        gradients = np.array([one.gradient for one in self.asked]) * factors[:, None]
+        variances = np.array([one.variance for one in self.asked]) * factors**2
+        unit, units = here.unit, np.array([one.unit for one in self.asked])
+        distances = np.array([one.point for one in self.asked]) - here.point
+        if here.rows.curve:
+            ways = np.array([one.rows.moved(here.point, one.point)[0] for one in self.asked])
             bent = _CURVE_ERROR**2 * np.sum(((ways - distances) @ read) ** 2, axis=1)
             distances = ways
         else:
@@ -200,12 +215,12 @@ class _Learner(FirstAnswers):
         level = max((seen * prior + said * own) / (prior + own), error, _LEAST_LEVEL * said)
         return level, error / level
 
-    def carried(self, before: Known, point: Array, share: float) -> tuple[Array, tuple[float, float]]:
+    def carried(self, before: Known, here: Array, share: float) -> tuple[Array, tuple[float, float]]:
         """What slopes at an earlier point say here, and how far, on and off the diagonal, that leaves entries open.
 
         They change as those of public rows do, which may be off by a share of how far slopes are from public rows.
         """
-        turn = power(self.rows.slopes(point), 0.5) @ power(self.rows.slopes(before.at), -0.5)
+        turn = power(here, 0.5) @ power(before.rows.slopes(before.at), -0.5)
         like, k = (share / before.share) * (turn @ before.slopes @ turn.T), self.outputs
         roots = np.sqrt(np.diag(before.slopes)[k:])
         both = zip(self.tuned.near, on_and_off(before.open[k:, k:]), on_and_off(np.outer(roots, roots)), strict=True)
@@ -319,7 +334,7 @@ class _Learner(FirstAnswers):
         own_noise, turned = noise * float(np.mean(np.diag(less @ less))), less @ meat @ less
         # Squares of scores are like slopes up to a factor, which the model knows unless a unit has several records.
         # Then it is between 1 / m of that, for unlike ones, and all of it, which is taken where noise hides it.
-        expected, error = self.expected_factor(own.at)
+        expected, error = self.expected_factor(known)
         least = max(expected - error, 0.1 * expected)
         seen = float(np.mean(np.diag(turned)[self.outputs :]))
         precision, prior = len(turned) / own_noise**2, 1.0 / error**2
@@ -332,9 +347,11 @@ class _Learner(FirstAnswers):
             extra = self.error**2 * np.outer(direction, direction) + self.stray**2 * slopes @ slopes
         return half @ inner @ half / self.n, extra
 
-    def expected_factor(self, at: At) -> tuple[float, float]:
+    def expected_factor(self, known: Known) -> tuple[float, float]:
         """Squares of scores over slopes, as the model has it; and how far that may be off."""
-        model, most = 1.0, self.declaration.most_records
+        at, most = known.own.at, self.declaration.most_records
+        slopes = known.rows.slopes(known.at)
+        model = float(np.trace(known.rows.counted(known.at).slopes(known.at)) / np.trace(slopes))
         if self.kind.per_unit:
             return 1.0 / most, _MODEL_ERROR / most
         if self.kind.start == "number":
@@ -356,7 +373,7 @@ class _Learner(FirstAnswers):
         return max(scale, 1e-9), math.sqrt(1.0 / self.n + self.errors.scale_error**2)
 
 
-def settled(rows: ModelRows, effects: Effects, known: Known, inverse: Array) -> tuple[Array, Array]:
+def settled(effects: Effects, known: Known, inverse: Array) -> tuple[Array, Array]:
     """Where gradient and prior balance, with the prior's factors at their posterior mean; and these factors.
 
     `inverse` is that of the gradient's covariance.
@@ -365,7 +382,7 @@ def settled(rows: ModelRows, effects: Effects, known: Known, inverse: Array) -> 
     t, factors = at.copy(), np.ones(len(effects.whitening))
     for turn in range(12):
         prior = effects.precision(factors)
-        way, turned = rows.moved(at, t)
+        way, turned = known.rows.moved(at, t)
         own = slopes @ turned
         covariance = inverse_of(own.T @ inverse @ own + prior)
         d = covariance @ (own.T @ inverse @ (gradient - slopes @ way) - prior @ (t - effects.middle))

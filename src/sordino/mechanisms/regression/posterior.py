@@ -93,13 +93,13 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     effects, last, size = known.effects, known.last, plan.coefficients
     covariance = known.sampling + known.extra + last.noise * np.eye(size)
     inverse = inverse_of(covariance)
-    middle, factors = settled(known.rows, effects, last, inverse)
+    middle, factors = settled(effects, last, inverse)
     chains = int(np.clip(_MOST_ENTRIES // size**2, 20, _CHAINS))
     noise = np.triu(generator.standard_normal((chains, size, size)))
     noise = noise + np.swapaxes(np.triu(noise, 1), 1, 2)
     drawn = last.secants.condition(last.read + noise * np.sqrt(last.open), generator)
     slopes = floored(drawn, last.slopes, _FLOOR)
-    way, turned = known.rows.moved(last.at, middle)
+    way, turned = last.rows.moved(last.at, middle)
     # The mean gradient at m, for slopes S at the point: g + S (away - way); and its slope there: S turned.
     gradients, turned_slopes = last.gradient + (slopes @ (last.away - way)), slopes @ turned
     weighed = np.swapaxes(turned_slopes, 1, 2) @ inverse
@@ -154,7 +154,7 @@ def _encoded(
     if known.moved[1]:
         found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
     encoded = plan.kind.half * (found @ encode.T)
-    return encoded, _stretch(known.rows, centre, total, encode, encoded), far
+    return encoded, _stretch(known.last.rows, centre, total, encode, encoded), far
 
 
 def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Array) -> NDArray[np.bool_]:

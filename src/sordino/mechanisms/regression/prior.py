@@ -10,6 +10,8 @@ points, relative to the released ones, and what slopes are drawn to where noise 
 released ones, numbers point anywhere, and declared 0/1 columns have the released shares of ones.
 """
 
+from copy import copy
+
 import numpy as np
 from scipy import special
 
@@ -98,6 +100,14 @@ class ModelRows:
         self.curve = kind.curve
         self.z = np.column_stack([np.ones(len(x)), (x - frame.centre) @ frame.whitening])
         self.weights = weigh(np.linalg.norm(self.z, axis=1), *reach) / len(x)
+
+    def counted(self, t: Array) -> "ModelRows":
+        """The same rows, of two classes each counting as much as at the point t, see `families.Logistic`."""
+        if self.curve != "logit":
+            return self
+        found = copy(self)
+        found.weights = self.weights * 0.5 / special.expit(np.abs(self._scores(t)[:, 0]))
+        return found
 
     def _scores(self, t: Array) -> Array:
         return np.clip(self.z @ t.reshape(self.z.shape[1], -1), -_LARGEST, _LARGEST)
