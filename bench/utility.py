@@ -44,6 +44,7 @@ from utility_data import UCI, Adult, load_adult, uci_schema
 from utility_page import restate, write_page
 from utility_public import Sample, public_classes, public_numbers, public_sample
 from utility_settings import dp_sgd_setting
+from utility_task import auc
 
 from papers.framework.benchmark import load_benchmark
 from sordino.core.validate import InputError
@@ -75,13 +76,16 @@ def plan_once() -> None:
         method.plan = plan
 
 
-def cells(epsilons: Iterable[float], seeds: int) -> Iterable[tuple[str, float, int]]:
-    return ((relation, epsilon, seed) for relation in RELATIONS for epsilon in epsilons for seed in range(seeds))
+def cells(
+    epsilons: Iterable[float], seeds: int, relations: tuple[str, ...] = RELATIONS
+) -> Iterable[tuple[str, float, int]]:
+    return ((relation, epsilon, seed) for relation in relations for epsilon in epsilons for seed in range(seeds))
 
 
 def scores(shares: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     held = np.clip(np.where(labels > 0, shares, 1.0 - shares), 1e-12, 1.0)
-    return {"accuracy": float(np.mean((shares > 0.5) == (labels > 0))), "log_loss": float(-np.log(held).mean())}
+    right = float(np.mean((shares > 0.5) == (labels > 0)))
+    return {"accuracy": right, "log_loss": float(-np.log(held).mean()), "auc": auc(shares, labels > 0)}
 
 
 @cache
@@ -118,10 +122,12 @@ def encoded(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def classified(name: str, data: Path, epsilons: Iterable[float], seeds: int) -> list[Row]:
+def classified(
+    name: str, data: Path, epsilons: Iterable[float], seeds: int, relations: tuple[str, ...] = RELATIONS
+) -> list[Row]:
     """Ours, and a constant, on a table of two classes."""
     rows = []
-    for relation, epsilon, seed in cells(epsilons, seeds):
+    for relation, epsilon, seed in cells(epsilons, seeds, relations):
         sample = sample_of(name, data, seed)
         labels, held = target_of(sample)
         given = {"epsilon": epsilon, "delta": DELTA, "relation": relation, "schema": sample.schema}
@@ -135,11 +141,13 @@ def classified(name: str, data: Path, epsilons: Iterable[float], seeds: int) -> 
     return rows
 
 
-def classified_by(name: str, library: str, data: Path, epsilons: Iterable[float], seeds: int) -> tuple[list[Row], Row]:
+def classified_by(
+    name: str, library: str, data: Path, epsilons: Iterable[float], seeds: int, relations: tuple[str, ...] = RELATIONS
+) -> tuple[list[Row], Row]:
     """A peer on a table of two classes, in its own environment."""
     arrays: dict[str, np.ndarray] = {}
     jobs: list[Row] = []
-    for relation, epsilon, seed in cells(epsilons, seeds):
+    for relation, epsilon, seed in cells(epsilons, seeds, relations):
         sample, place = sample_of(name, data, seed), 0 if ADULT.get(name, 0) is None else seed
         if f"X{place}" not in arrays:
             sides = zip(("", "held_"), encoded(sample), target_of(sample), strict=True)
@@ -152,10 +160,10 @@ def classified_by(name: str, library: str, data: Path, epsilons: Iterable[float]
     return in_environment(library, f"utility_{library.replace('-', '_')}.py", arrays, jobs)
 
 
-def regressed(name: str, data: Path, seeds: int) -> list[Row]:
+def regressed(name: str, data: Path, seeds: int, relations: tuple[str, ...] = RELATIONS) -> list[Row]:
     """Ours, ridge without privacy, and a constant, on a table whose target is a number."""
     rows = []
-    for relation, epsilon, seed in cells(ONE, seeds):
+    for relation, epsilon, seed in cells(ONE, seeds, relations):
         sample = sample_of(name, data, seed)
         (y, held), (X, test) = target_of(sample), encoded(sample)
         given = {"epsilon": epsilon, "delta": DELTA, "relation": relation, "schema": sample.schema}
@@ -168,11 +176,13 @@ def regressed(name: str, data: Path, seeds: int) -> list[Row]:
     return rows
 
 
-def regressed_by(name: str, library: str, data: Path, seeds: int) -> tuple[list[Row], Row]:
+def regressed_by(
+    name: str, library: str, data: Path, seeds: int, relations: tuple[str, ...] = RELATIONS
+) -> tuple[list[Row], Row]:
     """A peer on a table whose target is a number: raw columns with their bounds, or encoded ones of categories."""
     arrays: dict[str, np.ndarray] = {}
     jobs: list[Row] = []
-    for relation, epsilon, seed in cells(ONE, seeds):
+    for relation, epsilon, seed in cells(ONE, seeds, relations):
         sample = sample_of(name, data, seed)
         kinds = [feature.kind for feature in sample.schema.features]
         target = sample.schema.target.kind

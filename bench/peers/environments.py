@@ -30,6 +30,9 @@ PACKAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "riskcal": (("riskcal>=1.5,<2",),),
     # It cannot be imported with scikit-learn 1.9 and says nothing of it.
     "diffprivlib": (("diffprivlib>=0.6.6,<0.7", "scikit-learn>=1.5,<1.6"),),
+    # Not on PyPI; once called dp-econometrics.
+    "dp-statsmodels": (("git+https://github.com/MaxGhenis/dp-statsmodels@ce4a47bea308f33c8a230def6e6d3704b02825cd",),),
+    "interpret": (("interpret-core>=0.7,<0.8",),),
     "opendp": (("opendp>=0.16,<0.17", "numpy"),),
     "blackjax": (("blackjax>=1.7,<2",),),
     "numpyro": (("numpyro>=0.22,<0.23",),),

@@ -38,6 +38,8 @@ def regress() -> None:
             random_state=job["seed"],
         ).fit(X, y)
         rows.append({"key": job["key"], "rmse": float(np.sqrt(np.mean((held_y - model.predict(held_X)) ** 2)))})
+        if "probe" in data:  # rows whose predictions are coefficients
+            rows[-1]["probed"] = model.predict(data["probe"]).tolist()
     utility_task.write(folder, rows, VERSIONS)
 
 
