@@ -64,10 +64,10 @@ class Rows(NamedTuple):
     """A table as it is fitted, with its plan: rows of survival are cut into time bins."""
 
     plan: Plan
-    X: np.ndarray
-    y: np.ndarray
-    exposure: np.ndarray | None
-    unit: np.ndarray | None
+    X: Any
+    y: Any
+    exposure: Any
+    unit: Any
 
 
 def fitted_rows(made: Design, table: Table) -> Rows:
@@ -85,7 +85,8 @@ def fitted_rows(made: Design, table: Table) -> Rows:
     given = (table.X, table.y, table.exposure, table.unit)
     if made.family == "cox":
         declared = with_bins(dataclasses.replace(declared, unit=False, most_records=1), TIME_EDGES)
-        cut = person_bins(table.X, table.time, table.y, TIME_EDGES)
+        time_seen: Any = table.time
+        cut = person_bins(table.X, time_seen, table.y, TIME_EDGES)
         given = (cut.X, cut.y, cut.exposure, cut.unit)
     planned = plan(made.family, declared, made.units, Relation(made.relation), made.epsilon, made.delta)
     return Rows(planned, *given)

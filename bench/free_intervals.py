@@ -70,7 +70,7 @@ def _fitted(
 ) -> Free:
     size = rows.shape[1] * outputs
     if family in ("linear", "robust"):
-        point, dispersion = np.linalg.lstsq(rows, y, rcond=None)[0], 0.0
+        point, dispersion = np.asarray(np.linalg.lstsq(rows, y, rcond=None)[0], np.float64), 0.0
     else:
         point, dispersion = np.resize(np.asarray(start, np.float64), size).copy(), 0.0
     rounds = 2 if family == "negative-binomial" else 1
