@@ -178,6 +178,13 @@ def take_at_its_word(app: Sphinx, what: str, name: str, value: Any, options: Any
             lines[place] = "".join(parts)
 
 
+def keep_colons(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """What stands before a colon in the sentence of a property is its beginning, not a type, as napoleon has it."""
+    begun = [line.removeprefix(":type: ") for line in lines if line.startswith(":type: ")]
+    if what == "property" and begun:
+        lines[:] = [f"{begun[0]}: {lines[0]}", *(line for line in lines[1:] if not line.startswith(":type: "))]
+
+
 def shorten_types(
     app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
@@ -241,3 +248,4 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", shorten_types)
     app.connect("missing-reference", link_class)
     app.connect("autodoc-process-docstring", take_at_its_word, priority=400)  # before napoleon writes markup
+    app.connect("autodoc-process-docstring", keep_colons, priority=600)  # after it
