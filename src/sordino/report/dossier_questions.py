@@ -151,7 +151,7 @@ def _parameters(case: Case) -> AnswerParts:
         f"If a coin decides which of the two tables is used, the best attack is right at most {odds.guesses} of the "
         "time; blind guessing is right 50 % of the time. If an attack may wrongly report 1 in 100 of those who are not "
         f"in the table, it finds at most {odds.detected} of those who are.",
-        "Epsilon is reasonable if these worst-case limits suit the most sensitive column and those concerned.",
+        "Epsilon is reasonable if these limits are acceptable for the most sensitive column and to those concerned.",
     ]
     links = [_report("certificate", "worked example"), _file("check", "recomputed certificate", "checks")]
     return words, {"epsilon": subject.epsilon, "delta": delta}, links
@@ -303,7 +303,7 @@ def _bias(case: Case) -> AnswerParts:
     words = ["Values outside declared bounds are clipped to them, so effects outside the bounds are lost."]
     expected = settings.get(EXPECTED_ERROR)
     if isinstance(expected, float):
-        words.append(f"The plan expected predictions with {100 * expected:.0f} % of the error of the best constant.")
+        words.append(f"Expected before the fit: {100 * expected:.0f} % of the error of the best constant prediction.")
     if is_constant(case.release):
         words.append("Only a constant was learned, nothing about any column.")
     words += list(case.release.cautions)
