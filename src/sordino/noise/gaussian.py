@@ -171,7 +171,7 @@ class _Trial:
     def _even_runs(
         self, even: Flags, running: Places, last: Deviates, held: Places, shared: Places | None = None
     ) -> Flags:
-        """Whether runs have an even number of members in the end, which those still `running` go on with."""
+        """Whether runs have an even number of members in the end; those still `running` continue."""
         while running.size:
             fresh = Deviates(self._generator, len(running), self._word_bits)
             longer = fresh.less(last, held)
