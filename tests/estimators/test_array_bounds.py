@@ -70,7 +70,7 @@ def test_weights_beside_arrays_count_within_their_declared_bounds():
     # What lies outside counts as the bound, to the last bit of the release.
     cut = slope(np.where(half, 1e9, -5.0), **declared)
     assert cut.coef_.tolist() == slope(np.where(half, 2.0, 0.1), **declared).coef_.tolist()
-    with pytest.warns(UserWarning, match="of weights as their mean"):
+    with pytest.warns(UserWarning, match="as a weight: the mean"):
         odd = slope(np.where(half, np.nan, 0.2), **declared)
     assert odd.coef_.tolist() == slope(np.where(half, 1.0, 0.2), **declared).coef_.tolist()
     for given, bounds, words in (

@@ -46,7 +46,7 @@ def test_a_test_needs_independent_records_and_says_whom_its_intervals_are_about(
     budget = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1}
     found = explore.look(table, ["describe", "test: x by g", "mean: x by g"], schema=schema, **budget)
     assert [text for text, _ in found.answers] == ["describe: g", "describe: x", "test: x by g", "mean: x by g"]
-    assert "about the population" in found.release.settings["about"]
+    assert "describe the population" in found.release.settings["about"]
     few = explore.look(
         {"x": [1.0] * 9, "g": ["a"] * 9},
         ["test: x by g"],
