@@ -338,7 +338,7 @@ class Descent:
     ("options", "key", "words"),
     [
         ({}, jax.random.key(0), "NON-PRIVATE"),
-        ({"own_batches": True}, None, "Batches were chosen"),
+        ({"own_batches": True}, None, "The caller chose the batches"),
         ({"optimiser": Descent()}, None, "optimiser"),
     ],
 )
