@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import LazyLoader, find_spec, module_from_spec
 
 import numpy as np
@@ -77,16 +77,6 @@ def widen_down(value: float, relative: float) -> float:
     return down(value - abs(value) * relative)
 
 
-def show_up(value: float, digits: int = 4) -> str:
-    """Print with `digits` significant digits, never below `value`."""
-    return _show(value, digits, ROUND_CEILING)
-
-
-def show_down(value: float, digits: int = 4) -> str:
-    """Print with `digits` significant digits, never above `value`."""
-    return _show(value, digits, ROUND_FLOOR)
-
-
 @dataclass(frozen=True)
 class Bracket:
     """A number that is known to be at least `low` and at most `high`; every two-sided computation answers with one.
@@ -117,12 +107,16 @@ class Bracket:
         return 0.0 if self.width == 0.0 else math.inf if math.isinf(self.high) else self.width / self.high
 
 
-def _show(value: float, digits: int, rounding: str) -> str:
+def _show(rounding: str, value: float, digits: int = 4) -> str:
+    """Print with `digits` significant digits."""
     if not math.isfinite(value):
         return str(value)
     rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
     plain = float(rounded)
     return f"{rounded:f}" if plain == 0 or 1e-4 <= abs(plain) < 1e6 else f"{rounded:e}"
+
+
+show_up, show_down = partial(_show, ROUND_CEILING), partial(_show, ROUND_FLOOR)
 
 
 def least_true(predicate: Callable[[float], bool], low: float, high: float) -> float:
@@ -149,10 +143,9 @@ def narrow(
     return low, high
 
 
-Between = Callable[[int, int], int]
-
-
-def least_whole(predicate: Callable[[int], bool], low: int, high: int, between: Between | None = None) -> int:
+def least_whole(
+    predicate: Callable[[int], bool], low: int, high: int, between: Callable[[int, int], int] | None = None
+) -> int:
     """The smallest whole number above `low` at which a monotone predicate holds; it is known to hold at `high`."""
     while high - low > 1:
         middle = between(low, high) if between else (low + high) // 2
@@ -220,12 +213,17 @@ def _delta(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     return value, error + np.finfo(float).tiny
 
 
+def _epsilon(mu: float, delta: float, side: int) -> float:
+    """Where the lower (0) or upper (1) bound on delta falls to `delta`."""
+    # Chernoff: delta <= exp(-(epsilon - mu^2/2)^2 / (2 mu^2)); a little more covers rounding.
+    ceiling = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))) * (1 + 1e-9) + 1e-300
+    return least_true(lambda epsilon: float(delta_range(mu, epsilon)[side]) <= delta, 0.0, ceiling)
+
+
 @_known
 def epsilon_upper(mu: float, delta: float) -> float:
     """Smallest certified epsilon with delta(epsilon) <= delta; infinite only when mu is."""
-    if mu == 0.0 or math.isinf(mu):
-        return mu
-    return least_true(lambda epsilon: float(delta_range(mu, epsilon)[1]) <= delta, 0.0, _ceiling(mu, delta))
+    return mu if mu == 0.0 or math.isinf(mu) else _epsilon(mu, delta, 1)
 
 
 @_known
@@ -233,13 +231,7 @@ def epsilon_lower(mu: float, delta: float) -> float:
     """Largest certified epsilon with delta(epsilon) > delta, or 0: a lower bound on the exact epsilon."""
     if mu == 0.0 or math.isinf(mu):
         return mu
-    found = least_true(lambda epsilon: float(delta_range(mu, epsilon)[0]) <= delta, 0.0, _ceiling(mu, delta))
-    return down(found * (1 - 2e-15)) if found > 0.0 else 0.0
-
-
-def _ceiling(mu: float, delta: float) -> float:
-    """Chernoff: delta <= exp(-(epsilon - mu^2/2)^2 / (2 mu^2)); a little more covers rounding."""
-    return (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))) * (1 + 1e-9) + 1e-300
+    return down(found * (1 - 2e-15)) if (found := _epsilon(mu, delta, 0)) > 0.0 else 0.0
 
 
 @_known

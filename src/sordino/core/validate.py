@@ -86,9 +86,8 @@ class Mistakes(InputError):
 
     def __init__(self, errors: Sequence[InputError]) -> None:
         self.errors = tuple(errors)
-        more = len(self.errors) - self.shown
-        rest = [f"There are {more} more mistakes."] if more > 0 else []
-        super().__init__(" ".join([*map(str, self.errors[: self.shown]), *rest]))
+        rest = [f"There are {len(errors) - self.shown} more mistakes."] if len(errors) > self.shown else []
+        super().__init__(" ".join([*map(str, errors[: self.shown]), *rest]))
 
 
 class Checks(list[InputError]):
@@ -206,16 +205,11 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-_SHOWN = 5
-_LONGEST_SHOWN = 60
-
-
 def shown_names(names: Iterable[str]) -> str:
     """The first few names, quoted, and how many more there are."""
     every = list(names)
-    short = (name if len(name) <= _LONGEST_SHOWN else name[: _LONGEST_SHOWN - 3] + "..." for name in every[:_SHOWN])
-    first = ", ".join(map(repr, short))
-    return first if len(every) <= _SHOWN else f"{first} and {len(every) - _SHOWN} more"
+    first = ", ".join(repr(name if len(name) <= 60 else name[:57] + "...") for name in every[:5])
+    return first if len(every) <= 5 else f"{first} and {len(every) - 5} more"
 
 
 @cache
@@ -246,21 +240,18 @@ class Tagged(Declared):
     """One that has a kind, and a JSON form."""
 
     kind: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def to_dict(self) -> dict[str, object]:
         """JSON form; `from_dict` reads it back exactly."""
-        values = {json_name: getattr(self, name) for name, json_name in self._names().items()}
+        values = {self.json_names.get(name, name): getattr(self, name) for name in self.__dataclass_fields__}
         written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return {"kind": self.kind, **written}
 
     @classmethod
     def from_dict(cls, data: Json) -> Self:
-        values = {name: data[json_name] for name, json_name in cls._names().items()}
+        values = {name: data[cls.json_names.get(name, name)] for name in cls.__dataclass_fields__}
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
-
-    @classmethod
-    def _names(cls) -> dict[str, str]:
-        return {field.name: cls.json_names.get(field.name, field.name) for field in fields(cls)}  # type: ignore[arg-type]
 
 
 Value = TypeVar("Value", bound=Tagged)
@@ -285,10 +276,7 @@ class Kinds(Generic[Value]):
 
         return registered
 
-    def named(self, kind: object) -> type[Value]:
-        return self.table[one_of(f"{self._name}.kind", kind, self.table)]
-
     def read(self, data: object) -> Value:
         if not isinstance(data, dict) or "kind" not in data:
             raise InputError(f"Expected {self._name} to be an object with a kind, got {data!r:.80}.")
-        return self.named(data["kind"]).from_dict(data)
+        return self.table[one_of(f"{self._name}.kind", data["kind"], self.table)].from_dict(data)

@@ -205,9 +205,7 @@ _last_iterate = partial(theorem, scope=SCOPE, assumptions=(*_CHECKED, WHOLE_DRIF
 
 
 @_last_iterate(
-    "langevin.last-iterate",
-    Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"),
-    status=Status.AS_STATED,
+    "langevin.last-iterate", Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"), status=Status.AS_STATED
 )
 def last_iterate(spec: Spec) -> Guarantee:
     """If the data part of the drift is at most v and the regulariser is a-strongly convex and L-smooth, the last of any

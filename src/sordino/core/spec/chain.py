@@ -118,6 +118,8 @@ class Batch(Section):
 
     @property
     def words(self) -> str:
+        if self.scheme is Scheme.FULL:
+            return "all records each time"
         if self.scheme is Scheme.RANDOM_ALLOCATION:
             times = "once" if self.uses in (None, 1) else f"{self.uses} times"
             return f"every record {times} a round, in steps drawn for it alone, sums divided by {self.size}"
@@ -125,9 +127,7 @@ class Batch(Section):
             apart = "half a pass" if self.separation is None else f"{self.separation} steps"
             return f"every record by chance, at least {apart} apart, sums divided by {self.size}"
         expected = " on average" if self.scheme in _RATED else ""
-        expected += "" if self.most is None else f", at most {self.most}"
-        batches = f"{self.scheme} batches of {self.size}{expected}"
-        return "all records each time" if self.scheme is Scheme.FULL else batches
+        return f"{self.scheme} batches of {self.size}{expected}{'' if self.most is None else f', at most {self.most}'}"
 
     def misfits(self, records: int, called: str) -> Iterator[Contradiction]:
         """What keeps these batches from being drawn from so many records, a number found under the key `called`."""
@@ -142,8 +142,7 @@ class Batch(Section):
         if self.separation is not None and self.rate is None and self.separation * size > records:
             most = f"to be at most {records // size} = floor({called} {records} / size {size})"
             yield Contradiction("separation", most, self.separation, "lower it or size, or give a rate")
-        if self.uses is not None and self.uses > self.per_epoch(records):
-            room = self.per_epoch(records)
+        if self.uses is not None and self.uses > (room := self.per_epoch(records)):
             yield Contradiction("uses", f"to be at most {room} = ceil({called} {records} / size {size})", self.uses)
 
     @property
@@ -310,13 +309,9 @@ class NoisyGradient(Algorithm):
     def batches_per_epoch(self, n: int) -> int:
         return self.batch.per_epoch(n)
 
-    def kept(self, view: View) -> Keep | Thinning:
-        """What is kept, the default resolved."""
-        return self.keep or (Keep.LAST if view == View.LAST_ITERATE else Keep.ALL)
-
     def kept_iterates(self, view: View) -> range:
         """The positions of the kept iterates; step k = 0 makes iterate 1, the last one is `steps`."""
-        kept = self.kept(view)
+        kept = self.keep or (Keep.LAST if view == View.LAST_ITERATE else Keep.ALL)
         if isinstance(kept, Thinning):
             return range(kept.burn_in + 1, self.steps + 1, kept.thin)
         return range(self.steps if kept == Keep.LAST else 1, self.steps + 1)

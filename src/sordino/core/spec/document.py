@@ -8,7 +8,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
@@ -91,8 +90,21 @@ def read_text(path: str | Path) -> str:
 
 def parse(text: str, root: str = ROOT) -> Any:
     """The JSON value in `text`; NaN, Infinity and repeated keys are not JSON here. Refusals name `root`."""
+
+    def no_number(word: str) -> NoReturn:
+        raise InputError(f"Expected every number of {root} to be finite, got {word}.")
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        keys: dict[str, object] = {}
+        for name, entry in pairs:
+            if name in keys:
+                again = f"got {join('', name)} again; remove one of them"
+                raise InputError(f"Expected each key once in an object, {again}.")
+            keys[name] = entry
+        return keys
+
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=partial(_no_such_number, root))
+        return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
     except json.JSONDecodeError as error:
         raise InputError(
             f"Expected {root} to be JSON, got: {error.msg} at line {error.lineno} column {error.colno}."
@@ -126,19 +138,6 @@ def check_plain(value: object) -> None:
             raise InputError(f"Expected {path or ROOT} to be a JSON value, got a {type(item).__name__}.")
         elif isinstance(item, float) and not math.isfinite(item):
             raise refuse(path or ROOT, "to be a finite number", item)
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, entry in pairs:
-        if name in found:
-            raise InputError(f"Expected each key once in an object, got {join('', name)} again; remove one of them.")
-        found[name] = entry
-    return found
-
-
-def _no_such_number(root: str, word: str) -> NoReturn:
-    raise InputError(f"Expected every number of {root} to be finite, got {word}.")
 
 
 def _too_deep(path: str) -> InputError:

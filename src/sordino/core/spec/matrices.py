@@ -35,8 +35,7 @@ class Strategy(Section):
     def gram(self, steps: int, *, absolute: bool = False) -> Array:
         """C' C, a row and a column for every step; or the same of the absolute values of C."""
         places = np.arange(steps)
-        lag = places[:, None] - places[None, :]
-        column = np.asarray(self.first_column(steps))
+        lag, column = places[:, None] - places, np.asarray(self.first_column(steps))
         matrix = np.where(lag >= 0, (np.abs(column) if absolute else column)[np.maximum(lag, 0)], 0.0)
         return matrix.T @ matrix
 
@@ -131,13 +130,10 @@ class TreeStrategy(Strategy):
     def gram(self, steps: int, *, absolute: bool = False) -> Array:
         places = np.arange(steps)
         # Two steps share the nodes above the highest bit in which they differ.
-        return self._levels(steps) - np.frexp((places[:, None] ^ places[None, :]).astype(float))[1].astype(float)
+        return 1 + (steps - 1).bit_length() - np.frexp((places[:, None] ^ places).astype(float))[1].astype(float)
 
     def squares(self, steps: int) -> Array:
-        return np.full(steps, float(self._levels(steps)))
-
-    def _levels(self, steps: int) -> int:
-        return 1 + (steps - 1).bit_length()
+        return np.full(steps, 1.0 + (steps - 1).bit_length())
 
 
 @STRATEGIES.register("dense")
