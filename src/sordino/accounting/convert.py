@@ -34,19 +34,18 @@ def pair_renyi(pair: Pair, orders: Array) -> tuple[Array, float]:
         return orders * (pair.mu * pair.mu / 2) * (1 + _ROUNDING), 0.0
     if isinstance(pair, ResponsePair | ExplicitPair):
         atoms = pair.atoms()
-        return _divergences(atoms.losses, atoms.masses, pair.infinite, 0.0, orders)
-    # Those of a grid law above the pair; what that law misses (its `error`) counts as failure.
-    losses, masses = pair.sketch()
-    mean = float(masses @ losses) / float(masses.sum())
-    deviation = math.sqrt(float(masses @ (losses - mean) ** 2) / float(masses.sum()))
-    spacing = max(deviation / _RESOLUTION, float(np.ptp(losses)) / _LONGEST, 1e-9)
-    if pair.lattice is not None:
-        spacing = pair.lattice / math.ceil(pair.lattice / spacing)
-    law = pair.on_grid(Request(Side.UPPER, 0.0, _RESOLUTION, _TAIL), spacing)
-    return _divergences(law.losses + law.shift, law.masses * math.exp(law.log_scale), law.infinite, law.error, orders)
-
-
-def _divergences(losses: Array, masses: Array, infinite: float, error: float, orders: Array) -> tuple[Array, float]:
+        losses, masses, infinite, error = atoms.losses, atoms.masses, pair.infinite, 0.0
+    else:
+        # Those of a grid law above the pair; what that law misses (its `error`) counts as failure.
+        losses, masses = pair.sketch()
+        mean = float(masses @ losses) / float(masses.sum())
+        deviation = math.sqrt(float(masses @ (losses - mean) ** 2) / float(masses.sum()))
+        spacing = max(deviation / _RESOLUTION, float(np.ptp(losses)) / _LONGEST, 1e-9)
+        if pair.lattice is not None:
+            spacing = pair.lattice / math.ceil(pair.lattice / spacing)
+        law = pair.on_grid(Request(Side.UPPER, 0.0, _RESOLUTION, _TAIL), spacing)
+        losses, masses = law.losses + law.shift, law.masses * math.exp(law.log_scale)
+        infinite, error = law.infinite, law.error
     positive = masses > 0
     losses, masses = losses[positive], masses[positive]
     if infinite >= 1.0 or len(masses) == 0:
@@ -272,7 +271,12 @@ def compose(uses: Iterable[tuple[claims.Guarantee, int]]) -> claims.Guarantee:
     if len(mus) == len(listed):
         return claims.GaussianDP(gaussian.composed(mus))
     if any(isinstance(guarantee, claims.RenyiDP) for guarantee, _ in listed):
-        return _renyi([(to_renyi(guarantee), count) for guarantee, count in listed])
+        curves = [(to_renyi(guarantee), count) for guarantee, count in listed]
+        common = [order for order in curves[0][0].orders if all(order in curve.orders for curve, _ in curves)]
+        orders = tuple(common) or claims.ORDERS[:1]
+        values = tuple(weighted_sum_up((curve.at(order), count) for curve, count in curves) for order in orders)
+        failure = min(1.0, weighted_sum_up((curve.failure, count) for curve, count in curves))
+        return claims.RenyiDP(orders, values, failure)
     factors = [(to_loss_distribution(guarantee).factors, count) for guarantee, count in listed]
     return claims.LossDistribution(tuple((pair, times * count) for pairs, count in factors for pair, times in pairs))
 
@@ -315,10 +319,3 @@ def mix(weights: Sequence[float], guarantees: Sequence[claims.Guarantee]) -> cla
         return claims.LossDistribution(((GaussianMixturePair(tuple(weights), mus), 1),))
     components = tuple(to_loss_distribution(guarantee).factors for guarantee in guarantees)
     return claims.LossDistribution(((MixturePair(tuple(weights), components), 1),))
-
-
-def _renyi(uses: list[tuple[claims.RenyiDP, int]]) -> claims.RenyiDP:
-    common = [order for order in uses[0][0].orders if all(order in curve.orders for curve, _ in uses)]
-    orders = tuple(common) or claims.ORDERS[:1]
-    values = tuple(weighted_sum_up((curve.at(order), count) for curve, count in uses) for order in orders)
-    return claims.RenyiDP(orders, values, min(1.0, weighted_sum_up((curve.failure, count) for curve, count in uses)))

@@ -236,21 +236,24 @@ class Declared:
                 object.__setattr__(self, name, checked)
 
 
+def _json_names(record: Any) -> dict[str, str]:
+    return {field.name: record.json_names.get(field.name, field.name) for field in fields(record)}
+
+
 class Tagged(Declared):
     """One that has a kind, and a JSON form."""
 
     kind: ClassVar[str]
-    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def to_dict(self) -> dict[str, object]:
         """JSON form; `from_dict` reads it back exactly."""
-        values = {self.json_names.get(name, name): getattr(self, name) for name in self.__dataclass_fields__}
+        values = {json_name: getattr(self, name) for name, json_name in _json_names(self).items()}
         written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return {"kind": self.kind, **written}
 
     @classmethod
     def from_dict(cls, data: Json) -> Self:
-        values = {name: data[cls.json_names.get(name, name)] for name in cls.__dataclass_fields__}
+        values = {name: data[json_name] for name, json_name in _json_names(cls).items()}
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 

@@ -165,18 +165,17 @@ def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Ce
         largest = max(kept_high, high, (1 + beyond) * high - beyond * kept_low)
         return _between((*certificates, *regulariser), least, largest)
 
+    def chance_of_more(most: int) -> float:
+        """The probability that some step's batch holds so many of the shared records or more: a union bound."""
+        return up(chain.steps * float(at_least([most], records, chain.rate(spec.n))[1][0]))
+
     whole = up_to(records)
     step = chain.step_size.largest(chain.steps)
     if whole.at(step) <= up_to(0).at(step):
         return whole
     allowed = _TOO_LARGE * chosen_delta(spec)
-    most = least_whole(lambda size: _chance_of_more(size, records, chain, spec.n) <= allowed, 0, records + 1)
-    return whole if most > records else replace(up_to(most), failure=_chance_of_more(most, records, chain, spec.n))
-
-
-def _chance_of_more(most: int, records: int, chain: NoisyGradient, n: int) -> float:
-    """The probability that some step's batch holds `most` of the shared records or more, rounded up: a union bound."""
-    return up(chain.steps * float(at_least([most], records, chain.rate(n))[1][0]))
+    most = least_whole(lambda size: chance_of_more(size) <= allowed, 0, records + 1)
+    return whole if most > records else replace(up_to(most), failure=chance_of_more(most))
 
 
 def _between(certificates: tuple[Certificate, ...], low: Fraction, high: Fraction) -> Contraction:

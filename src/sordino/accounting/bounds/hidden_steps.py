@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.accounting.bounds.renyi import poisson_renyi, round_renyi, without_replacement_renyi
 from sordino.accounting.convert import compose, replace_one_from_add_remove
@@ -193,8 +192,6 @@ def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float =
 # first order, beyond it more, so g is 1.) Random allocation is no bound above: who knows the others' batches knows
 # which one holds b - 1. It is one below, met by others equal to the replacement (`auditing.exact.extremal_chain`).
 
-Whole = NDArray[np.int64]
-
 _GROUPS, _FEW_GROUPS, _MANY = 24, 4, 1e6  # of numbers of clones, each counted at its smallest; few where they are many
 _POINTS = 240  # of the curve
 _DEVIATIONS = 9.0
@@ -255,21 +252,18 @@ def _rough_epsilon(batches: int, ratio: float, threshold: float, delta: float) -
 
 def _deltas(batches: int, ratio: float, threshold: float, epsilons: Array) -> Array:
     """The bound of the statement at many epsilons, rounded up."""
-    numbers, chances = _clones(batches - 1, math.exp(-threshold) * (1 - 1e-15))
-    found = np.full(len(epsilons), (1 + np.exp(epsilons)) * clone_failure(batches, ratio, threshold))
-    for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True):
-        found += chance if chance < _IMPOSSIBLE else chance * _given(number, ratio, epsilons)
-    return found * (1 + 1e-12)
-
-
-def _clones(others: int, rate: float) -> tuple[Whole, Array]:
-    """Numbers of clones, rounded down onto few, and their chances; the far low end counts as none."""
+    # Numbers of clones, rounded down onto few, and their chances; the far low end counts as none.
+    others, rate = batches - 1, math.exp(-threshold) * (1 - 1e-15)
     mean, deviation = others * rate, math.sqrt(others * rate * (1 - rate))
     low, high = max(0, math.floor(mean - _DEVIATIONS * deviation)), min(others, math.ceil(mean + 4 * deviation))
     groups = _GROUPS if mean < _MANY else _FEW_GROUPS
     starts = np.unique(np.minimum(np.append(0, np.linspace(low, high, groups).astype(np.int64)), _MOST_CLONES))
     # P(number >= start), rounded down, and differences from above: stochastically below the exact law.
-    return starts, np.maximum(-np.diff(at_least(starts[1:], others, rate)[0], prepend=1.0, append=0.0), 0.0)
+    chances = np.maximum(-np.diff(at_least(starts[1:], others, rate)[0], prepend=1.0, append=0.0), 0.0)
+    found = np.full(len(epsilons), (1 + np.exp(epsilons)) * clone_failure(batches, ratio, threshold))
+    for number, chance in zip(starts.tolist(), chances.tolist(), strict=True):
+        found += chance if chance < _IMPOSSIBLE else chance * _given(number, ratio, epsilons)
+    return found * (1 + 1e-12)
 
 
 @lru_cache(maxsize=4)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -11,7 +11,7 @@ import numpy as np
 from sordino.accounting import convert
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import as_stated, bounds_of, for_group, ours, why_none
-from sordino.accounting.scope import Assumption, Scope, assumption, caller_checked, chosen_delta, promised, run_of
+from sordino.accounting.scope import Scope, assumption, caller_checked, chosen_delta, found_or_why, promised, run_of
 from sordino.accounting.theorems.mechanisms import EITHER
 from sordino.core import guarantee as claims
 from sordino.core.bound import Bound, Certificate, Citation, View
@@ -23,41 +23,33 @@ from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
 _MOST_EXCHANGES = 24
 
 # Guarantees of which the smaller number is the better one, whatever it is composed with.
-_SIZES: dict[type[claims.Guarantee], Callable[..., float]] = {
-    claims.GaussianDP: lambda found: found.mu,
-    claims.PureDP: lambda found: found.value,
-    claims.TotalVariation: lambda found: found.value,
-}
+_SIZES = {claims.GaussianDP: "mu", claims.PureDP: "value", claims.TotalVariation: "value"}
 _AT_A_GLANCE = (claims.PureDP, claims.TotalVariation)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Equal parts: one of them, how many they are, and the bounds any of which may stand for it."""
+    """Equal parts: one of them, how many they are, the bounds any of which may stand for it, and those with a pair."""
 
     part: Spec
     count: int
     options: tuple[Bound, ...]
-
-    @property
-    def paired(self) -> tuple[Bound, ...]:
-        """The options with a dominating pair; a Rényi curve would take all other parts along."""
-        return tuple(bound for bound in self.options if not isinstance(bound.guarantee, claims.RenyiDP))
+    paired: tuple[Bound, ...]  # a Rényi curve would take all other parts along
 
 
 Choice = tuple[Bound, ...]
 
 
-def _options(part: Spec) -> tuple[Bound, ...]:
+def _group(part: Spec, count: int) -> _Group:
     """What the theorems say of a part, without the bounds that another one of the same kind makes useless."""
     kept: dict[object, Bound] = {}
     for bound in bounds_of(part):
         kind = type(bound.guarantee)
-        size = _SIZES.get(kind, lambda _: 0.0)
         other = kept.setdefault(kind if kind in _SIZES else bound.theorem, bound)
-        if size(bound.guarantee) < size(other.guarantee):
+        if kind in _SIZES and getattr(bound.guarantee, _SIZES[kind]) < getattr(other.guarantee, _SIZES[kind]):
             kept[kind] = bound
-    return tuple(kept.values())
+    paired = tuple(bound for bound in kept.values() if not isinstance(bound.guarantee, claims.RenyiDP))
+    return _Group(part, count, tuple(kept.values()), paired)
 
 
 def _smallest(options: tuple[Bound, ...], delta: float) -> Bound:
@@ -98,7 +90,7 @@ def _composed(groups: list[_Group], choice: Choice) -> claims.Guarantee:
 @lru_cache(maxsize=16)
 def _plan(spec: Spec) -> tuple[Choice, claims.Guarantee] | str:
     """The bounds whose composition has the smallest epsilon found, and that composition; or why there is none."""
-    groups = [_Group(part, count, _options(part)) for part, count in Counter(spec.runs()).items()]
+    groups = [_group(part, count) for part, count in Counter(spec.runs()).items()]
     delta = chosen_delta(spec)
     for group in groups:
         if not group.options:
@@ -127,11 +119,7 @@ def _chosen(spec: Spec) -> Choice:
     "composition.adaptive",
     Citation("zhu2022optimal", "Theorem 10"),
     scope=Scope({"composite"}, frozenset(View), EITHER),
-    assumptions=(
-        Assumption(
-            "every part", "every part has a bound", lambda spec: plan if isinstance(plan := _plan(spec), str) else None
-        ),
-    ),
+    assumptions=(found_or_why("every part", "every part has a bound", _plan),),
     certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
     rests_on=lambda spec: tuple(
         (bound.theorem, part) for bound, part in zip(_chosen(spec), Counter(spec.runs()), strict=False)
@@ -145,7 +133,7 @@ def adaptive(spec: Spec) -> claims.Guarantee:
     """If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the
     pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole."""
     # The composition with the smallest epsilon among those tried; every one of them holds.
-    return convert.NOTHING if isinstance(plan := _plan(spec), str) else plan[1]
+    return promised(_plan(spec))[1]
 
 
 # The best of a random number of runs.

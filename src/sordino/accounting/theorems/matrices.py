@@ -33,7 +33,7 @@ h parts, such that rounds of one part share no row, and D and r grow by h.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import hidden_steps as hidden
@@ -160,24 +160,24 @@ def matrix_sampled(spec: Spec) -> Guarantee:
 
 
 @lru_cache(maxsize=64)
-def _best_places(run: MatrixMechanism) -> Places | str:
-    """The way that is best by the variance of the ratio of densities; the bound then covers it."""
-    ways, multiplier = hidden_places(run), run.noise_multiplier
-    if isinstance(ways, str):
+def _best_places(run: MatrixMechanism, anything: bool = False) -> Places | str:
+    """The way that is best by the variance of the ratio of densities, of those that are evaluated or of all."""
+    if isinstance(ways := hidden_places(run), str):
         return ways
-    usable = [way for way in ways if way.places <= _MOST_PLACES and within_reach(_own_move(way, multiplier))]
+    square = max(run.noise_multiplier**2, 1e-300 if anything else 0.0)
+    usable = [way for way in ways if anything or (way.places <= _MOST_PLACES and within_reach(_own_move(way, run)))]
     if not usable:
-        least = math.sqrt(ways[0].own) / multiplier
+        least = math.sqrt(ways[0].own) / run.noise_multiplier
         return f"evaluates places of up to {_MOST_PLACES} that move {LARGEST_MU} noises at most, got {least:.3g}"
-    return min(usable, key=partial(_cost, multiplier**2))
+
+    def cost(way: Places) -> float:
+        return way.shared / square + math.log1p(math.expm1(min(way.own / square, _HUGE)) / way.places)
+
+    return min(usable, key=cost)
 
 
-def _cost(square: float, way: Places) -> float:
-    return way.shared / square + math.log1p(math.expm1(min(way.own / square, _HUGE)) / way.places)
-
-
-def _own_move(way: Places, multiplier: float) -> float:
-    return max(SMALLEST_MU, up(math.sqrt(way.own) / multiplier, 2))
+def _own_move(way: Places, run: MatrixMechanism) -> float:
+    return max(SMALLEST_MU, up(math.sqrt(way.own) / run.noise_multiplier, 2))
 
 
 @ours(
@@ -203,28 +203,21 @@ def matrix_allocated(spec: Spec) -> Guarantee:
     round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round."""
     # The proof is at the head of the file.
     run = _run_of(spec)
-    rounds, shared = _allocation(assume.promised(_best_places(run)), run.noise_multiplier)
+    rounds, shared = _allocation(assume.promised(_best_places(run)), run)
     return hidden.allocated(rounds, spec.relation, shared)
 
 
-def _allocation(way: Places, multiplier: float) -> tuple[tuple[hidden.Round], float]:
+def _allocation(way: Places, run: MatrixMechanism) -> tuple[tuple[hidden.Round], float]:
     """Rounds of random allocation to the places, and the mu of the Gaussian answer that they share."""
-    shared = up(math.sqrt(way.shared) / multiplier, 2) if way.shared > 0 else 0.0
-    return (hidden.Round(way.places, way.places, _own_move(way, multiplier), way.rounds),), shared
+    shared = up(math.sqrt(way.shared) / run.noise_multiplier, 2) if way.shared > 0 else 0.0
+    return (hidden.Round(way.places, way.places, _own_move(way, run), way.rounds),), shared
 
 
 def _any_move(spec: Spec) -> float:
     run = _run_of(spec)
     if run.participation.scheme not in _BY_PLACE:
         return _step_ratio(spec)
-    return _own_move(assume.promised(_any_places(run)), run.noise_multiplier)
-
-
-@lru_cache(maxsize=64)
-def _any_places(run: MatrixMechanism) -> Places | str:
-    """As `_best_places`, whatever the number of places and however far they move."""
-    found = hidden_places(run)
-    return found if isinstance(found, str) else min(found, key=partial(_cost, max(run.noise_multiplier**2, 1e-300)))
+    return _own_move(assume.promised(_best_places(run, anything=True)), run)
 
 
 @ours(
@@ -258,5 +251,5 @@ def matrix_renyi(spec: Spec) -> Guarantee:
         rate, ratio, full = assume.promised(run.participation.rate), _step_ratio(spec), _full(spec)
         curve = tuple(hidden.capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
         return compose([(RenyiDP(ORDERS, curve), sampled_steps(run)[1])])
-    rounds, shared = _allocation(assume.promised(_any_places(run)), run.noise_multiplier)
+    rounds, shared = _allocation(assume.promised(_best_places(run, anything=True)), run)
     return hidden.allocated_renyi(rounds, spec.relation, shared)

@@ -24,7 +24,7 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import hidden_steps as hidden
 from sordino.accounting.convert import repeat
-from sordino.accounting.evaluate import ours
+from sordino.accounting.evaluate import ours, theorem
 from sordino.core.binomial import log_chances
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
@@ -40,11 +40,29 @@ _MOST_PAIRS = 32  # different ratios of steps with replacement, each with dozens
 # Different truncated steps where delta is smaller: their grids reach far, and 128 of them take too long.
 _ORDINARY_DELTA, _FEW_PAIRS = 1e-15, 16
 _MOST_TOLD = 4096  # uses in a step that are distinguished
-_ALLOCATED, _TRUNCATED, _APART = (
-    assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
-    for scheme in (Scheme.RANDOM_ALLOCATION, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARATION)
+_SO_MANY_OTHERS = assume.caller_checked(
+    "records",
+    "under add-remove, there are at most problem.n records beside the unit that differs: in a larger table batches are "
+    "full more often",
+    lambda spec: spec.relation is Relation.ADD_REMOVE,
 )
-_REPLACED = assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}})
+_with_replacement = partial(
+    theorem,
+    scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}}),
+    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
+)
+_allocated, _truncated, _apart = (
+    partial(
+        ours,
+        scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme}))),
+        assumptions=(chains.BOUND, *chains.NUMERICAL, *more),
+    )
+    for scheme, *more in (
+        (Scheme.RANDOM_ALLOCATION,),
+        (Scheme.TRUNCATED_POISSON, _SO_MANY_OTHERS),
+        (Scheme.MIN_SEPARATION,),
+    )
+)
 
 
 def _rounds(steps: assume.NoisySteps) -> list[tuple[float, int, int]]:
@@ -86,10 +104,9 @@ def _blocks(spec: Spec) -> list[hidden.Round]:
     ]
 
 
-@ours(
+@_allocated(
     "composition.random-allocation",
     Citation("feldman2025privacy", "the reduction to one pair and from k uses to one, computed by convex order"),
-    scope=_ALLOCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL, _reachable),
 )
 def random_allocation(spec: Spec) -> Guarantee:
@@ -101,11 +118,9 @@ def random_allocation(spec: Spec) -> Guarantee:
     return hidden.allocated(_blocks(spec), spec.relation)
 
 
-@ours(
+@_allocated(
     "composition.random-allocation-renyi",
     Citation("feldman2025privacy", "the reduction to one pair and from k uses to one; moments of that pair"),
-    scope=_ALLOCATED,
-    assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def random_allocation_renyi(spec: Spec) -> Guarantee:
     """The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times log E
@@ -116,11 +131,9 @@ def random_allocation_renyi(spec: Spec) -> Guarantee:
     return hidden.allocated_renyi(_blocks(spec), spec.relation)
 
 
-@ours(
+@_allocated(
     "composition.allocated-uses",
     Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
-    scope=_ALLOCATED,
-    assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def allocated_uses(spec: Spec) -> Guarantee:
     """With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over rounds
@@ -133,12 +146,10 @@ def allocated_uses(spec: Spec) -> Guarantee:
     return GaussianDP(up(ways * math.sqrt(square) * (1 + 1e-14), 2))
 
 
-@ours(
+@_with_replacement(
     "composition.subsampled-with-replacement",
     Citation("balle2018subsampling", "Theorem 10, read as a dominating pair"),
     status=Status.AS_STATED,
-    scope=_REPLACED,
-    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
 )
 def subsampled_with_replacement(spec: Spec) -> Guarantee:
     """A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and q =
@@ -167,11 +178,10 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
 
 
-@ours(
+@_with_replacement(
     "composition.with-replacement-renyi",
     Citation("mironov2017renyi", "Propositions 1 and 7, given the number of uses"),
-    scope=_REPLACED,
-    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
+    status=Status.OURS,
 )
 def with_replacement_renyi(spec: Spec) -> Guarantee:
     """A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi
@@ -192,19 +202,9 @@ def _cap_and_others(spec: Spec) -> tuple[int, int]:
     return records if batch.most is None else batch.most, records + max(spec.surplus - 1, 0)
 
 
-_SO_MANY_OTHERS = assume.caller_checked(
-    "records",
-    "under add-remove, there are at most problem.n records beside the unit that differs: in a larger table batches are "
-    "full more often",
-    lambda spec: spec.relation is Relation.ADD_REMOVE,
-)
-
-
-@ours(
+@_truncated(
     "composition.truncated-poisson-renyi",
     Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, given the others"),
-    scope=_TRUNCATED,
-    assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
 )
 def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     """The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, exp((a -
@@ -222,11 +222,9 @@ def _truncated_unit(spec: Spec, size: int) -> Guarantee:
     return _stepwise(spec, partial(hidden.unit_step, steps.rate, size=size, cap=cap, others=others))
 
 
-@ours(
+@_truncated(
     "composition.truncated-poisson",
     Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
-    scope=_TRUNCATED,
-    assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
     grouped=_truncated_unit,
 )
 def truncated_poisson(spec: Spec) -> Guarantee:
@@ -245,11 +243,9 @@ def _stepwise(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
     return chains.stepwise(spec, pair, assume.MOST_RATIOS if ordinary else _FEW_PAIRS)
 
 
-@ours(
+@_apart(
     "composition.min-separation",
     Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
-    scope=_APART,
-    assumptions=(chains.BOUND, *chains.NUMERICAL),
     grouped=lambda spec, size: chains.stepwise(spec, partial(hidden.unit_step, _free_chance(spec), size=size)),
 )
 def min_separation(spec: Spec) -> Guarantee:
@@ -265,11 +261,9 @@ def _free_chance(spec: Spec) -> float:
     return min(1.0, batch.chance(records) * (1 + 1e-15))
 
 
-@ours(
+@_apart(
     "composition.separated-uses",
     Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
-    scope=_APART,
-    assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def separated_uses(spec: Spec) -> Guarantee:
     """If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are mu-Gaussian
