@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.accounting.bounds.segments import PassParts, one_weight_law, pass_sum_law, segments_of, weighted_uses_law
+from sordino.accounting.bounds.segments import PassParts, levels_law, pass_sum_law, segments_of, weighted_uses_law
 from sordino.accounting.evaluate import theorem_named
 from sordino.core.spec import Spec
 from sordino.models.exact import Quadratics, chain_law
@@ -91,5 +91,5 @@ def test_sums_of_weighted_uses_are_above_the_enumerated_law() -> None:
     law = weighted_uses_law(weights, 0.3)
     assert stochastically_above(np.array(law.values), np.array(law.weights), used @ weights, chances)
     assert np.dot(law.values, law.weights) == pytest.approx(0.3 * weights.sum(), rel=2e-2)
-    same = one_weight_law(0.5, 10, 0.3)
+    same = levels_law(np.array([0.5]), np.array([10]), 0.3)
     assert stochastically_above(np.array(same.values), np.array(same.weights), 0.5 * used.sum(axis=1), chances)

@@ -289,10 +289,6 @@ def _root(energies: Array, additions: int) -> Array:
 # the distance z_k made by s_k to zero, and b_k that made by the roundings, a_k + b_k bring their sum to zero, and both
 # stay at or above zero. The cost is the length of the vector (a_k + b_k)/tau_k, at most the sum of the two lengths.
 # Where every iterate is seen a step costs (s_k + 2 r tau_k)/tau_k, with the same inequality.
-#
-# Other proofs: run and real chain on one table are mu_r-Gaussian to each other (s_k = 0), and Gaussian distances add up
-# along the way from the run on D over the real chains on D and D' to the run on D'. Without a projection what is
-# released is the same function of the last noised value on all four.
 
 _BY_SHIFTS = "shifted."
 

@@ -86,12 +86,6 @@ _SINGLE_STEPS = 256  # the moment recursion takes this many steps one by one; lo
 _POWERS = 24
 
 
-def powers(alpha: float) -> list[float]:
-    """Moments to try: from 1 up to, but not including, alpha; a Gaussian also has a second moment."""
-    grid = [1 + (alpha - 1) * share / _POWERS for share in range(_POWERS)]
-    return [*grid, 2.0] if alpha == 2.0 else grid
-
-
 def mean_distance_from_origin(
     contraction: float, push: float, scale: float, alpha: float, dim: int, start: Callable[[float], float], steps: int
 ) -> float:
@@ -117,7 +111,9 @@ def mean_distance_from_origin(
         noises = noise * geometric_sum(_power(c, p), 1, steps) ** (1 / p)
         return _power(c, steps) * start(p) + push * geometric_sum(c, 1, steps) + noises
 
-    return min(map(largest_moment, powers(alpha))) * (1 + _ACCURACY)
+    # Up to, but not including, alpha; a Gaussian also has a second moment.
+    powers = [1 + (alpha - 1) * share / _POWERS for share in range(_POWERS)] + ([2.0] if alpha == 2.0 else [])
+    return min(map(largest_moment, powers)) * (1 + _ACCURACY)
 
 
 def _norm(a: float, b: float, p: float) -> float:

@@ -188,9 +188,8 @@ def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float =
 # other columns stand, the records of its own column are in uniformly random order over the batches, whatever the
 # dataset. A step then adds one of them to a sum that is fixed by what is given and by the past: laws R_j as above. A
 # last batch that is not full lengthens some columns by one: those have more clones, and t counts as many others as they
-# have. (A step's noise cut into g parts, one for each of g columns, gives g l records at sqrt(g) kappa: the same to
-# first order, beyond it more, so g is 1.) Random allocation is no bound above: who knows the others' batches knows
-# which one holds b - 1. It is one below, met by others equal to the replacement (`auditing.exact.extremal_chain`).
+# have. Random allocation is no bound above: who knows the others' batches knows which one holds b - 1. It is one below,
+# met by others equal to the replacement (`auditing.exact.extremal_chain`).
 
 _GROUPS, _FEW_GROUPS, _MANY = 24, 4, 1e6  # of numbers of clones, each counted at its smallest; few where they are many
 _POINTS = 240  # of the curve

@@ -127,11 +127,6 @@ def pass_sum_law(contraction: float, period: int, parts: PassParts) -> RoundedLa
     return sum_law(stages, largest * (1 + 1e-11), 1.0)
 
 
-def one_weight_law(weight: float, count: int, rate: float, most: int = 320) -> RoundedLaw:
-    """The law of a weight times a binomial variable, stochastically above the exact one."""
-    return _levels_law(np.array([weight]), np.array([count]), rate, most)
-
-
 def weighted_uses_law(weights: Array, rate: float, most: int = 320, groups: int = 96) -> RoundedLaw:
     """The law of the sum of weights[k] B_k with independent Bernoulli(rate) variables B_k; weights of 0 or more."""
     weights = weights[weights > 0]
@@ -145,26 +140,22 @@ def weighted_uses_law(weights: Array, rate: float, most: int = 320, groups: int 
     if len(levels) > groups:
         levels = top * np.geomspace(_SMALLEST_LEVEL, 1.0, groups)
         levels[-1] = top
-    return _levels_law(levels, np.bincount(np.searchsorted(levels, weights), minlength=len(levels)), rate, most)
+    return levels_law(levels, np.bincount(np.searchsorted(levels, weights), minlength=len(levels)), rate, most)
 
 
-def _levels_law(levels: Array, counts: NDArray[np.int64], rate: float, most: int) -> RoundedLaw:
+def levels_law(levels: Array, counts: NDArray[np.int64], rate: float, most: int = 320) -> RoundedLaw:
+    """The law of the sum of levels times binomial variables of these counts, stochastically above the exact one."""
     if math.isinf(float(levels.max())):
         return RoundedLaw((math.inf,), (1.0,))
     stages, lost = [], 0.0
     for level, count in zip(levels.tolist(), counts.tolist(), strict=True):
         if count:
-            ends, chances, more = _binomial(count, rate)
+            low, high = binomial.window(count, rate, _CUT)
+            ends = np.unique(np.linspace(low, high, min(high - low + 1, _MOST_COUNTS)).round())
+            chances, more = binomial.law_above(ends, count, rate)
             stages.append((level * ends, chances))
             lost += more
     return sum_law(stages, float(levels @ counts) * (1 + 1e-12), float(levels.max()), lost, most)
-
-
-def _binomial(count: int, rate: float) -> tuple[Array, Array, float]:
-    """Numbers of uses, their chances, stochastically above the binomial law, and the chance of more."""
-    low, high = binomial.window(count, rate, _CUT)
-    ends = np.unique(np.linspace(low, high, min(high - low + 1, _MOST_COUNTS)).round())
-    return ends, *binomial.law_above(ends, count, rate)
 
 
 # How far one record can move the average of a Lipschitz function along a chain, and how far chance can.

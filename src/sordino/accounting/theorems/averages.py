@@ -178,7 +178,7 @@ def _random_move(spec: Spec, values: int) -> RoundedLaw:
     use = left_by_use(spec, use) if chain.batch.scheme is Scheme.POISSON else use
     if isinstance(weights, LongRun):
         largest = _times(weights.largest, chain.step_size.largest(chain.steps), use)
-        law = segments.one_weight_law(largest, chain.steps, rate, values)
+        law = segments.levels_law(np.array([largest]), np.array([chain.steps]), rate, values)
     else:
         moved = _product(weights, _values(chain.step_size, chain.steps), use)
         law = segments.weighted_uses_law(moved, rate, values)

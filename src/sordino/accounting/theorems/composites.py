@@ -132,7 +132,6 @@ def _chosen(spec: Spec) -> Choice:
 def adaptive(spec: Spec) -> claims.Guarantee:
     """If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the
     pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole."""
-    # The composition with the smallest epsilon among those tried; every one of them holds.
     return promised(_plan(spec))[1]
 
 
@@ -207,7 +206,6 @@ def repeated(spec: Spec) -> claims.Guarantee:
     """The best of K trials, each with Rényi divergence e(order): for K negative binomial of shape h and stop g, e'(a) =
     e(a) + (1 + h)(1 - 1/b) e(b) + (1 + h) ln(1/g) / b + ln(E K) / (a - 1), any b; for K Poisson of mean m, e'(a) =
     ln(e^-m + m e^((a - 1)(e(a) + m d))) / (a - 1), where a trial is (ln(1 + 1/(a - 1)), d)-DP."""
-    # The smallest value at every order.
     run, base = run_of(spec, RepeatAndSelect), promised(_base_curve(spec.base()))
     bounds = _base_bounds(spec.base())
     orders, values = np.asarray(base.orders), np.asarray(base.values)

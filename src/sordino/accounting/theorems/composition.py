@@ -131,7 +131,6 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     """Each step of a Poisson-sampled run with rate q is dominated, under add-remove, by ((1-q) N(0,1) + q N(kappa,1),
     N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair with N(kappa,1) and N(-kappa,1) in
     the two mixtures. The steps compose as loss distributions."""
-    # Steps with the same ratio are counted, not listed.
     return chains.stepwise(spec, partial(poisson_step, spec.relation, chains.required_steps(spec).rate))
 
 
@@ -164,7 +163,6 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
 def renyi(spec: Spec) -> Guarantee:
     """Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: the
     exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan."""
-    # Unsampled schemes reuse the Gaussian theorems' mu; sampled ones add one-step curves.
     steps = chains.required_steps(spec)
     if steps.scheme in _UNSAMPLED:
         return to_renyi(_UNSAMPLED[steps.scheme].proof(spec))
@@ -202,7 +200,6 @@ _ASSUMPTIONS = (
 def passes(spec: Spec) -> Guarantee:
     """Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with mu^2 =
     K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds."""
-    # Given the permutations each epoch is one Gaussian mechanism for the record.
     return parallel_epochs.proof(spec)
 
 
@@ -216,7 +213,6 @@ def rounds(spec: Spec) -> Guarantee:
     """T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP with
     mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, m C / R where a
     replacement is proved to move the sum by at most R) and m under add-remove, whatever is done with the sums."""
-    # Every round uses every record, so the rounds are Gaussian mechanisms in a row.
     return gaussian.proof(spec)
 
 
@@ -231,6 +227,5 @@ def subsampled(spec: Spec) -> Guarantee:
     """Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled
     Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the
     contribution bound), whatever is done with the sums."""
-    # The scheme decides which pair dominates a round.
     drawn = assume.scheme_of(spec.algorithm) is Scheme.POISSON
     return (subsampled_poisson if drawn else subsampled_without_replacement).proof(spec)

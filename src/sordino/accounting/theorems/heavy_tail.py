@@ -193,6 +193,5 @@ def markov(spec: Spec) -> Guarantee:
     the last iterate of a chain with stable noise is (0, delta)-DP with delta = (3 kappa M / ((1 - rho) n)) log(n / M)
     (2 C (H + 1))^{1 / log(n / M)}, kappa = max(E V(theta_0), H / (1 - beta)), M of Theorem 9, beta and H of (15) and
     (16), or (45) and (46) for random batches. The published statement drops the last factor, which is at least 1."""
-    # Perturbation of a geometrically ergodic chain.
     factor, rate = assume.section_values(spec, _ERGODIC).values()
     return TotalVariation(formulas.corrected_bound(_constants(spec), factor, rate, spec.n))

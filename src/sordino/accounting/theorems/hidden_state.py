@@ -261,7 +261,6 @@ def fixed(run: HiddenState) -> RenyiDP:
 def full_batches(run: HiddenState) -> RenyiDP:
     """With full batches and an m-strongly convex, M-smooth loss, Rényi divergence is at most 2 order u sum_{k=1}^{T} (1
     - eta m / 2)^k, u = kappa^2 / 2."""
-    # A geometric sum.
     return linear(full(run.decay, run.u, run.steps))
 
 
@@ -275,7 +274,6 @@ def full_chourasia(run: HiddenState) -> RenyiDP:
     """With full batches and an m-strongly convex, M-smooth loss, Rényi divergence is at most order (4u / (eta m)) (1 -
     e^{-eta m T / 2}), u = kappa^2 / 2. Stated for a Gaussian start; it holds for any data-free start because
     hidden-state.full is smaller."""
-    # A closed form.
     return linear(chourasia(run.decay, run.u, run.steps))
 
 
@@ -315,6 +313,5 @@ def shuffle_once(run: HiddenState) -> RenyiDP:
 def fresh_batches(run: HiddenState) -> RenyiDP:
     """With batches of b of n records drawn afresh, Rényi divergence is at most log(S_T) / (order - 1), where S_0 = 1
     and S <- (b/n) e^{(order-1) order u} S + (1 - b/n) S^{c^2}, c = 1 - eta m, u = kappa^2 / 2."""
-    # One recursion for all orders; long runs in blocks that only round up.
     values = subsampled(np.asarray(ORDERS), run.contraction, run.u, run.rate, run.steps)
     return RenyiDP(ORDERS, tuple(map(up, values.tolist())))

@@ -96,11 +96,7 @@ def final_constant(beta: float, lipschitz: float, offset: float, closeness: floa
 
 
 def last_iterate_constant(beta: float, drift: float, convexity: float, smoothness: float, step: float) -> float:
-    """C_3 and C_6 = beta v^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2 (Theorems 5.2 and 5.6).
-
-    The proof's condition (8) holds with 2 v in place of v, which would give + 2. The printed constant is right all the
-    same: the cheapest shifts cost 8 beta v^2 / (a - gamma L^2 / 2) at most, and that is less.
-    """
+    """C_3 and C_6 = beta v^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2 (Theorems 5.2 and 5.6), as printed."""
     root = 2 * (smoothness + 1) / _margin(convexity, smoothness, step) + 1.0
     return widen_up(beta * drift * drift * root * root, _GIRSANOV_ACCURACY) if drift else 0.0
 
@@ -212,7 +208,6 @@ def last_iterate(spec: Spec) -> Guarantee:
     number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = beta v^2 (2 (L + 1) / (a - gamma L^2 /
     2) + 1)^2, beta = 2 gamma / tau^2. The proof's condition holds with 2 v, which would put 2 in place of the last 1;
     the constant stands because that of shifted.drift-bounded is smaller."""
-    # The same for every number of steps and every size of the dataset.
     (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
     return GaussianDP(mu_of(last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
 

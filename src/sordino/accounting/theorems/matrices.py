@@ -152,7 +152,6 @@ def matrix_sampled(spec: Spec) -> Guarantee:
     step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by ceil(T / g)
     steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1. Where at most B
     units of a group are used, by capped Poisson batches (composition.truncated-poisson)."""
-    # The proof is at the head of the file.
     run = _run_of(spec)
     rate = assume.promised(run.participation.rate)
     step = hidden.capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
@@ -201,7 +200,6 @@ def matrix_allocated(spec: Spec) -> Guarantee:
     allocation to floor(b / a) places that move by sqrt(D - r): D the largest |m_i|^2, r the largest <m_i, m_j> of
     places a, 2a, ... apart, any a; 2 sqrt(r) and replaced records under replace-one. With a place drawn anew for every
     round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round."""
-    # The proof is at the head of the file.
     run = _run_of(spec)
     rounds, shared = _allocation(assume.promised(_best_places(run)), run)
     return hidden.allocated(rounds, spec.relation, shared)

@@ -144,7 +144,6 @@ def discrete_gaussian(spec: specs.Spec) -> Guarantee:
 def discrete_gaussian_renyi(spec: specs.Spec) -> Guarantee:
     """A vector of whole numbers with l2 sensitivity D and independent discrete Gaussian noise of parameter s has Rényi
     divergence at most order D^2 / (2 s^2) at every order."""
-    # Concentrated like the Gaussian that it is cut from.
     square = up(_ratio(spec) ** 2, 2)
     return RenyiDP(ORDERS, tuple(up(order * square / 2, 2) for order in ORDERS))
 

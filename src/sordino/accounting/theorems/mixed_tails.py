@@ -17,10 +17,6 @@ convex in t for every epsilon, and linear at 0. A mu between two others may be m
 grows, at epsilon 0 it stays. The error is of second order in the distance of the two. The same holds for a Gaussian on
 batches drawn by chance, whose curve is made of values of the Gaussian's with weights that do not depend on mu (the rate
 and its complement); not for Poisson batches under replace-one, where each mu is rounded up.
-
-What revealing costs: nothing at epsilon 0 after one step, because one half-space is the best test for every A. It
-costs little in high dimensions, where |xi| nearly reveals A. In one dimension the exact loss of a step is bounded, and
-this one is not.
 """
 
 import math
@@ -246,5 +242,4 @@ def drift_bounded(spec: Spec) -> Guarantee:
     step contracts by rho, the last iterate of a chain with stable noise is dominated by the composition of mixtures of
     Gaussians with mu = a_k / sqrt(A_k), z_k = rho z_{k-1} + 2 eta v - a_k >= 0, z_T = 0, in units of sqrt(2) tau,
     whatever the loss and however batches of at most b records are chosen."""
-    # `shifted` with the regulariser's modulus and a move of 2 eta v at every step.
     return _best(spec, drift.drift_steps(spec), 1)

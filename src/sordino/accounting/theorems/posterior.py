@@ -171,7 +171,6 @@ def linear_regression(spec: Spec) -> Guarantee:
     c| <= n^gamma1, has Rényi divergence epsilon_1(nu) of Lemma A.1 at every order nu >= 2 with n > max(1 + 10 nu x_h^2
     / (x_l^2 beta), 1 + nu x_h^2 / x_l^2, 10 nu (x_h^2 - x_l^2) / x_l^2). The last condition and nu >= 2 are missing in
     the lemma."""
-    # Two Gaussians whose precisions and means are compared term by term.
     model = potential_of(spec, LinearRegression)
     orders = tuple(order for order in _ORDERS if spec.n > least_records(model, order))
     return RenyiDP(orders, tuple(regression_divergence(model, spec.n, order) for order in orders))
@@ -285,6 +284,5 @@ def strongly_convex(spec: Spec) -> Guarantee:
     """The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at
     most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = D / s;
     with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s."""
-    # One release of one point whose move is bounded surely.
     noise, ratio = assume.run_of(spec, kinds.OutputPerturbation).noise, _ratio(spec)
     return GaussianDP(ratio) if noise.kind is AverageNoiseKind.GAUSSIAN else PureDP(ratio)

@@ -132,8 +132,7 @@ def random_allocation_renyi(spec: Spec) -> Guarantee:
 
 
 @_allocated(
-    "composition.allocated-uses",
-    Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
+    "composition.allocated-uses", Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record")
 )
 def allocated_uses(spec: Spec) -> Guarantee:
     """With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over rounds
@@ -261,10 +260,7 @@ def _free_chance(spec: Spec) -> float:
     return min(1.0, batch.chance(records) * (1 + 1e-15))
 
 
-@_apart(
-    "composition.separated-uses",
-    Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
-)
+@_apart("composition.separated-uses", Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"))
 def separated_uses(spec: Spec) -> Guarantee:
     """If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are mu-Gaussian
     DP with mu^2 = sum over every s steps of the largest kappa^2, kappa = eta G / (b tau); twice that mu under

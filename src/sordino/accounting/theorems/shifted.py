@@ -58,7 +58,6 @@ def full(spec: Spec) -> Guarantee:
     """With full batches, contraction c and ratio kappa the last of T iterates is mu-Gaussian DP with mu^2 = kappa^2 (1
     - c^T)/(1 + c^T) (1 + c)/(1 - c), and kappa^2 T for c >= 1; with varying schedules mu^2 is the least sum of a_k^2 /
     tau_k^2 over shifts z_k = c_k z_{k-1} + s_k - a_k >= 0 with z_T = 0. Equality holds on quadratics with c <= 1."""
-    # Every step moves; identical steps have a closed form.
     return GaussianDP(every_step_shift(chains.shift_steps(spec)))
 
 
@@ -201,7 +200,6 @@ def random_batches(spec: Spec) -> Guarantee:
     with the Poisson pairs in place of C_q, where every batch that can be drawn contracts by c (batches too large for
     that are rarer than a thousandth of delta, which is added). Window and split are chosen for the spec's delta, 1e-6
     if it states none."""
-    # Any window and split are valid; the best ones found are used, plain composition being one of them.
     return windows.best_with_largest_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
@@ -338,7 +336,6 @@ def kept_random(spec: Spec) -> Guarantee:
     segments between them of last-iterate pairs from a common point: revealed batches, or a window for batches drawn
     afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later parts are
     given a use of their own, uniform in each. Averages of kept iterates are post-processing."""
-    # Both ways of looking at a segment hold; the composition with the smaller epsilon is used.
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
     if chain.batch.scheme is Scheme.RESHUFFLED or contraction >= 1.0 or chain.rate(spec.n) >= 1.0:
         return revealed_batches.proof(spec)
@@ -391,7 +388,6 @@ def affine(spec: Spec) -> Guarantee:
     """If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of the
     last iterate is at most the average over the batches of that of mu(B)-Gaussian DP, mu(B) = kappa |sum of c^(T-k)
     B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them."""
-    # Given the batches, the exact Gaussian; the batches are revealed, and delta is averaged.
     chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
     period, log = chain.batches_per_epoch(spec.n), math.log(contraction)
 

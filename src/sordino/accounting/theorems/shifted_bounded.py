@@ -315,7 +315,6 @@ def projected_hoelder(spec: Spec) -> Guarantee:
     between two points, 0 < a <= 1, and the regulariser's part of a step stretches distances by at most c, the last
     iterate is mu-Gaussian DP with mu^2 the least sum of a_k^2 / tau^2 found over plans z_0 = D, ..., z_w = 0, w <= T,
     a_k = max(0, c z_{k-1} + eta L z_{k-1}^a + s - z_k), s = eta Delta / b; no more than composition."""
-    # The shift theorem needs a modulus that grows, no convexity; see the head of the file.
     (step, _), (constant, exponent) = chains.constant_step(spec), assume.section_values(spec, _HOELDER).values()
     steps = _alike(chains.shift_steps(spec, promised(regulariser_modulus(spec))))
     factor = up(step * constant * steps.noise ** (exponent - 1), 4)

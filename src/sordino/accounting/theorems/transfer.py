@@ -139,7 +139,6 @@ def transfer(spec: Spec) -> Guarantee:
     total variation on every dataset, F the m-strongly convex mean objective, it is (epsilon, delta_mu(epsilon) + r (1 +
     e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m)); mu = Delta / sqrt(n m) for tau^2 = 2 eta
     / n."""
-    # The triangle inequality, once for each neighbour.
     zeta, rate, bias = assume.section_values(spec, _CONVERGENCE).values()
     return transferred(GaussianDP(posterior_mu(spec)), distance_after(zeta, rate, bias, chain_of(spec).steps))
 
@@ -194,5 +193,4 @@ def transfer_langevin(spec: Spec) -> Guarantee:
     exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + sqrt(KL_p
     / 2) (Wasserstein contraction, a Gaussian shift over the last p steps, and Girsanov's theorem over them), so it is
     (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m))."""
-    # The triangle inequality, once for each neighbour, at a distance that is computed rather than declared.
     return transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))

@@ -44,17 +44,6 @@ _WIPED_OUT = -46.0  # log of a power that counts as nothing but error
 
 
 @dataclass(frozen=True)
-class _Ratios:
-    """The law of R without the record, on the right side, and what it leaves open."""
-
-    values: Array
-    masses: Array
-    lost: float  # probability under the law with the record that is not in the list
-    error: float  # of the masses, in sum
-    moved: float  # how much the mean of a function of slope 1 may be off
-
-
-@dataclass(frozen=True)
 class _Listed(AtomicPair):
     stated: ClassVar = {"infinite": "beyond"}
     losses: Array
@@ -127,27 +116,26 @@ def _top(mu: float) -> float:
 
 @lru_cache(maxsize=4)
 def _with_record(total: int, done: int, mu: float, side: Side) -> _Listed:
-    found = _ratios(total, done, mu, side)
-    masses, doubt = found.values * found.masses, found.error * float(found.values.max(initial=0.0)) + found.moved
+    values, without, lost, error, moved = _ratios(total, done, mu, side)
+    masses, doubt = values * without, error * float(values.max(initial=0.0)) + moved
     seen = masses > 0
-    losses, masses = np.log(found.values[seen]), masses[seen]
+    losses, masses = np.log(values[seen]), masses[seen]
     if side is Side.LOWER:
         # What the list may hold too much of is taken from its largest losses.
         return _Listed(*_less(losses, masses, doubt), 0.0)
-    return _Listed(losses, masses, min(1.0, found.lost + doubt))
+    return _Listed(losses, masses, min(1.0, lost + doubt))
 
 
 @lru_cache(maxsize=4)
 def _without_record(total: int, done: int, mu: float, side: Side) -> _Listed:
-    found = _ratios(total, done, mu, side)
-    seen = (found.masses > 0) & (found.values > 0)
-    losses, masses = -np.log(found.values[seen])[::-1], found.masses[seen][::-1]
-    never = float(found.masses[found.values <= 0].sum())
+    values, without, _, error, moved = _ratios(total, done, mu, side)
+    seen = (without > 0) & (values > 0)
+    losses, masses = -np.log(values[seen])[::-1], without[seen][::-1]
     # (1 - y R)+ has slope y, and is 0 unless y is below 1 / R.
-    doubt = found.error + found.moved * float(np.exp(losses[-1:].max(initial=0.0)))
+    doubt = error + moved * float(np.exp(losses[-1:].max(initial=0.0)))
     if side is Side.LOWER:
         return _Listed(*_less(losses, masses, doubt), 0.0)
-    return _Listed(losses, masses, min(1.0, never + doubt))
+    return _Listed(losses, masses, min(1.0, float(without[values <= 0].sum()) + doubt))
 
 
 def _less(losses: Array, masses: Array, amount: float) -> tuple[Array, Array]:
@@ -158,7 +146,12 @@ def _less(losses: Array, masses: Array, amount: float) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=4)
-def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
+def _ratios(total: int, done: int, mu: float, side: Side) -> tuple[Array, Array, float, float, float]:
+    """The law of R without the record, on the right side: its values and masses, and what it leaves open.
+
+    That is the probability under the law with the record that is not in the list, the error of the masses in sum, and
+    how much the mean of a function of slope 1 may be off.
+    """
     spacing = _spacing(mu)
     law, cut, rounding = (_above if side is Side.UPPER else _below)(mu, spacing)
     first, masses, error = summed(law, done)
@@ -167,7 +160,7 @@ def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
     # Rounding moves mass by one grid point at each of the steps, that is R by spacing / total: what that changes.
     moved = done / total * spacing * rounding
     lost = done / total * cut + _OUTSIDE * (1 + done * float(law.losses[-1]) / total)
-    return _Ratios(np.maximum(values[seen], 0.0), masses[seen], lost, error, moved)
+    return np.maximum(values[seen], 0.0), masses[seen], lost, error, moved
 
 
 def summed(law: GridLaw, count: int) -> tuple[int, Array, float]:

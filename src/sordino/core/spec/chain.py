@@ -90,23 +90,18 @@ class Batch(Section):
     rate: Annotated[
         float | None,
         Number(SHARE),
-        "Poisson inclusion probability, with a separation that of a record that is free; absent: so that a step "
-        "expects size records",
+        "Poisson inclusion probability of a free record; absent: a step expects size",
     ] = None
     cap: Annotated[
-        int | None,
-        Whole(),
-        "truncated Poisson: records a batch holds at most, of more those that come first in the table; absent: 2 size",
+        int | None, Whole(), "truncated Poisson: records a batch holds at most, the first of the table; absent: 2 size"
     ] = None
     uses: Annotated[
-        int | None,
-        Whole(),
-        "random allocation: in how many steps of a round of ceil(n / size) steps every record is used; absent: 1",
+        int | None, Whole(), "random allocation: steps of a round of ceil(n / size) that use a record; absent: 1"
     ] = None
     separation: Annotated[
         int | None,
         Whole(),
-        "min-separation: a record is free again this many steps after it was used; absent: floor(n / (2 size))",
+        "min-separation: steps from a use until a record is free; absent: floor(n / (2 size))",
     ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -252,10 +247,7 @@ class Thinning(Section):
 Kept = Keep | Thinning | None
 KEEPING = WordOrObject(Word(Keep), Nested(Thinning))
 
-_ROUNDING = (
-    "how far floating point takes a step at most, over the noise scale; bounds take it as a shift at every step, or as "
-    "a longer move of an average; absent: bounds are about real numbers"
-)
+_ROUNDING = "how far floating point takes a step at most, over the noise scale; absent: bounds are about real numbers"
 
 
 @RUNS.register("noisy-gradient")

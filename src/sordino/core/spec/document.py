@@ -294,9 +294,7 @@ class Spec(Section):
     relation: Annotated[Relation, Word(Relation)]
     view: Annotated[View, Word(View)]
     delta: Annotated[float | None, Number(OPEN_UNIT), "target delta; the command line may give it instead"] = None
-    instance: Annotated[
-        Instance | None, Nested(Instance), "what an audit trains; absent: the worst-case quadratic; no theorem reads it"
-    ] = None
+    instance: Annotated[Instance | None, Nested(Instance), "what an audit trains; absent: the worst quadratic"] = None
     together: int = 1
 
     @classmethod

@@ -200,20 +200,14 @@ class Participation(Section):
     separation: Annotated[
         int | None,
         Whole(),
-        "epochs, balls-in-bins: steps of a pass, in every one of which a unit has the same place; random-allocation: "
-        "steps of a round, a place drawn anew for each; min-separation: steps between two uses; poisson: every so "
-        "many steps a unit's group has its turn, absent: at every step",
+        "epochs, balls-in-bins: steps of a pass, one place for a unit; random-allocation: of a round, a place drawn "
+        "anew; min-separation: between two uses; poisson: between turns of a unit's group, absent: 1",
     ] = None
     uses: Annotated[int | None, Whole(), "uses at most; absent: as many as the separation leaves room for"] = None
     rate: Annotated[
-        float | None,
-        Number(OPEN_UNIT),
-        "poisson, min-separation: chance with which a unit that may contribute does, drawn for it alone, kept secret",
+        float | None, Number(OPEN_UNIT), "poisson, min-separation: secret chance of a unit that may contribute to do so"
     ] = None
-
-    cap: Annotated[
-        int | None, Whole(), "poisson: units of a step at most, taken in the order of the table; absent: all drawn"
-    ] = None
+    cap: Annotated[int | None, Whole(), "poisson: units of a step at most, in the order of the table"] = None
     units: Annotated[int | None, Whole(), "poisson with a cap: units of a group, at most"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -259,9 +253,7 @@ class MatrixMechanism(Mechanism):
 
     steps: Annotated[int, Whole(Interval(1, 10_000_000))]
     strategy: Annotated[Strategy, STRATEGIES]
-    contribution: Annotated[
-        float, Number(POSITIVE), "bound on one unit's contribution to a step; under replace-one it moves by twice that"
-    ]
+    contribution: Annotated[float, Number(POSITIVE), "bound on one unit's contribution; twice that under replace-one"]
     noise_multiplier: Annotated[float, Number(POSITIVE), "noise standard deviation over the contribution bound"]
     participation: Annotated[Participation, Nested(Participation)]
 

@@ -72,8 +72,8 @@ class AnswerNoise(Section):
     scale: Annotated[
         float,
         Number(POSITIVE),
-        "laplace, discrete-laplace: the law is proportional to exp(-|x| / scale); gaussian: standard deviation; "
-        "discrete-gaussian: sigma, probabilities proportional to exp(-x^2 / (2 sigma^2))",
+        "laws proportional to exp(-|x| / scale) (laplace, discrete-laplace) or exp(-x^2 / (2 scale^2)) (gaussian, "
+        "discrete-gaussian)",
     ]
 
 
@@ -86,9 +86,7 @@ class NoisedAnswer(Mechanism):
     dim: Annotated[int, Whole(), "number of values"] = 1
     noise: Annotated[AnswerNoise, Nested(AnswerNoise)]
     rate: Annotated[
-        float | None,
-        Number(OPEN_UNIT),
-        "chance with which each unit takes part, drawn afresh for every use and kept secret; absent: all do",
+        float | None, Number(OPEN_UNIT), "secret chance of each unit to take part, drawn for every use; absent: all do"
     ] = None
 
     @property
@@ -141,9 +139,7 @@ class Selection(Mechanism):
         "exponential: weights exp(score / scale); permute-and-flip: accepted with probability exp((score - best) / "
         "scale); noisy-max: scale of the noise on every score",
     ]
-    monotone: Annotated[
-        bool, Flag(), "whether one unit that is added moves all scores the same way; used under add-remove only"
-    ] = False
+    monotone: Annotated[bool, Flag(), "whether an added unit moves all scores one way; used under add-remove"] = False
 
     @property
     def once(self) -> str:
@@ -159,12 +155,8 @@ class SparseVector(Mechanism):
     positives: Annotated[int, Whole(), "it stops after this many queries above the threshold"]
     threshold_scale: Annotated[float, Number(POSITIVE), "Laplace scale on the threshold, drawn once"]
     query_scale: Annotated[float, Number(POSITIVE), "Laplace scale on every query, drawn anew"]
-    answer_scale: Annotated[
-        float | None, Number(POSITIVE), "Laplace scale of the released values of the queries above; absent: none"
-    ] = None
-    monotone: Annotated[
-        bool, Flag(), "whether one unit that is added moves all queries the same way; used under add-remove only"
-    ] = False
+    answer_scale: Annotated[float | None, Number(POSITIVE), "Laplace scale of released values; absent: none"] = None
+    monotone: Annotated[bool, Flag(), "whether an added unit moves all queries one way; used under add-remove"] = False
 
     @property
     def once(self) -> str:
@@ -270,23 +262,19 @@ class NoisedSums(parts.Algorithm):
     contribution: Annotated[
         float,
         Number(POSITIVE),
-        "bound on one unit's contribution to a round: under add-remove a unit moves the sum by at most this much, "
-        "under replace-one by at most twice this much, or sqrt 2 times where the shape is rank-one",
+        "bound on one unit's contribution to a round, by which it moves the sum under add-remove; under replace-one by "
+        "twice this, or sqrt 2 times where the shape is rank-one",
     ]
     shape: Annotated[SumShape, Word(SumShape)] = SumShape.VECTOR
     replacement: Annotated[
         float | None,
         Number(POSITIVE),
-        "how far replacing a unit moves a round's sum at most, where that is less than contribution and shape say",
+        "how far a replacement moves a sum at most, if less than contribution says",
     ] = None
-    noise_multiplier: Annotated[
-        parts.Schedule, parts.Scheduled(), "noise standard deviation over the contribution bound"
-    ]
+    noise_multiplier: Annotated[parts.Schedule, parts.Scheduled(), "noise deviation over the contribution bound"]
     unit: Annotated[parts.AnyUnit, parts.UNIT, "whose presence is hidden"] = parts.Unit.RECORD
     options: Annotated[
-        tuple[tuple[str, Option], ...],
-        Settings(schedules=True),
-        "damping, step sizes, ...: shown, never read by a theorem",
+        tuple[tuple[str, Option], ...], Settings(schedules=True), "damping, step sizes, ...; no theorem reads them"
     ] = NO_SETTINGS
 
     @property

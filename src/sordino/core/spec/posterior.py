@@ -66,9 +66,7 @@ class RejectionDraws(Section):
     trials: Annotated[int, Whole(), "proposals a draw may take"]
     dim: Annotated[int, Whole(), "number of parameters"]
     smoothness: Annotated[
-        Certificate | None,
-        Certified(constants.SMOOTHNESS),
-        "of the potential, the sum over records; for strongly-log-concave ones",
+        Certificate | None, Certified(constants.SMOOTHNESS), "of the potential; for strongly-log-concave ones"
     ] = None
     oscillation: Annotated[Certificate | None, Certified(constants.OSCILLATION), "for bounded potentials"] = None
 
