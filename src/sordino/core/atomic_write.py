@@ -46,20 +46,16 @@ def write_new_folder(target: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         raise _refused(f"a writable place for {target}", error, "choose another folder") from error
     try:
-        _fill(temporary, files)
+        for name, content in files.items():
+            with open(temporary / name, "xb") as file:
+                _flushed(file, content)
+        temporary.chmod(0o777 & ~_umask())
         # Renaming onto a folder that appeared meanwhile fails unless that folder is empty, so nothing is lost.
         temporary.rename(target)
         flush_folder(target.parent)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise _refused(f"to write {target}", error, "nothing was changed") from error
-
-
-def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
-    for name, content in files.items():
-        with open(folder / name, "xb") as file:
-            _flushed(file, content)
-    folder.chmod(0o777 & ~_umask())
 
 
 def _flushed(file, content: bytes) -> None:

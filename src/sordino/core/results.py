@@ -242,19 +242,16 @@ def text_table(header: Iterable[str], rows: Iterable[Iterable[str]], most: int |
     listed = list(rows)
     kept = listed if most is None or len(listed) <= most else listed[:most]
     columns = list(zip(*([printable(cell) for cell in row] for row in (header, *kept)), strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    pads = [str.rjust if place > 0 and _numeric(column[1:]) else str.ljust for place, column in enumerate(columns)]
+    widths, pads = [max(map(len, column)) for column in columns], []
+    for place, column in enumerate(columns):
+        said = [cell for cell in column[1:] if cell]
+        numbers = 2 * sum(cell[0] in "0123456789+-<>." for cell in said) >= len(said)
+        pads.append(str.rjust if place > 0 and numbers else str.ljust)
     lines = [
         "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip()
         for row in zip(*columns, strict=True)
     ]
     return "\n".join([*lines, *([f"... and {len(listed) - len(kept)} more rows"] if len(kept) < len(listed) else [])])
-
-
-def _numeric(cells: Sequence[str]) -> bool:
-    """Whether most cells of a column that are not empty begin as numbers do."""
-    said = [cell for cell in cells if cell]
-    return 2 * sum(cell[0] in "0123456789+-<>." for cell in said) >= len(said)
 
 
 def _two_columns(facts: Sequence[tuple[str, str]]) -> str:

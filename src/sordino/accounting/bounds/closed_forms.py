@@ -192,7 +192,14 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     log_scales = np.pad(log_weights + np.log(tau), (0, missing), constant_values=-np.inf).reshape(shape)
     with np.errstate(divide="ignore"):
         log_ratios = np.pad(np.log(s / tau), (0, missing), constant_values=-np.inf).reshape(shape)
-    kept, log_carried = _unpushed_past(log_scales, log_ratios)
+    # How many first passes to leave unpushed, and log of the weighted distance they leave at each position.
+    passes, log_carried = len(log_scales), np.full(period, -np.inf)
+    heaviest = np.maximum.accumulate(log_scales.max(axis=1)) - log_scales[-1][np.isfinite(log_scales[-1])][-1]
+    kept = min(int(np.searchsorted(heaviest, _FORGOTTEN_LOG_WEIGHT)), max(passes - 2, 0))
+    if kept:
+        carried = np.logaddexp.reduce(log_scales[:kept] + log_ratios[:kept], axis=0)
+        size = 1 + np.abs(np.where(np.isfinite(carried), carried, 0.0))
+        log_carried = carried + 8 * passes * UNIT_ROUNDOFF * size
     log_scales, log_ratios = log_scales[kept:], log_ratios[kept:]
     # Half the log of the sum of squared scales from each step to the one before it in the next pass.
     squares = 2.0 * log_scales
@@ -210,17 +217,6 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
         energies = solver.minorant_energies(segment_scales[:rows, columns].T, ratios[:rows, columns].T)
         result[columns] = solver.rounded_root(energies, log_weights[kept * period :])
     return result
-
-
-def _unpushed_past(log_scales: Array, log_ratios: Array) -> tuple[int, Array]:
-    """How many first passes to leave unpushed, and log of the weighted distance they leave at each position."""
-    passes, period = log_scales.shape
-    heaviest = np.maximum.accumulate(log_scales.max(axis=1)) - log_scales[-1][np.isfinite(log_scales[-1])][-1]
-    kept = min(int(np.searchsorted(heaviest, _FORGOTTEN_LOG_WEIGHT)), max(passes - 2, 0))
-    if kept == 0:
-        return 0, np.full(period, -np.inf)
-    carried = np.logaddexp.reduce(log_scales[:kept] + log_ratios[:kept], axis=0)
-    return kept, carried + 8 * passes * UNIT_ROUNDOFF * (1 + np.abs(np.where(np.isfinite(carried), carried, 0.0)))
 
 
 # Several iterates of one chain: given the last kept one, what follows is a new run, in which both chains start at the
@@ -242,22 +238,17 @@ def kept_shifts(steps: Steps, kept: range, period: int) -> Array:
     uses = ([uses_of(length, period, offset) for offset in range(period)] for length in (kept[0], kept.step))
     c, ratio = steps.contraction, steps.ratio
     first, later = (np.array([cyclic_shift(c, ratio, period, *one) ** 2 for one in listed]) for listed in uses)
-    return _root(first + _later_segments(later, kept), 4 + min(len(kept), period))
-
-
-def _later_segments(energies: Array, kept: range) -> Array:
-    """The sum over all segments but the first, for each position; segment i starts at step t_1 + (i - 1) thin."""
-    period = len(energies)
+    # The sum over all segments but the first; segment i starts at step t_1 + (i - 1) thin.
     common = math.gcd(kept.step, period)
     cycle = period // common
     whole, rest = divmod(len(kept) - 1, cycle)
     if rest * period > _MOST_WORK:
         whole, rest = whole + 1, 0
     # Over a cycle a position meets every offset of its residue class once.
-    total = whole * np.roll(np.tile(energies.reshape(cycle, common).sum(axis=0), cycle), kept[0])
+    total = whole * np.roll(np.tile(later.reshape(cycle, common).sum(axis=0), cycle), kept[0])
     for segment in range(rest):
-        total = total + np.roll(energies, kept[0] + segment * kept.step)
-    return total
+        total = total + np.roll(later, kept[0] + segment * kept.step)
+    return _root(first + total, 4 + min(len(kept), period))
 
 
 def _listed(steps: ListedSteps, kept: range, used: NDArray[np.bool_]) -> float:

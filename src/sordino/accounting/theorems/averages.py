@@ -186,16 +186,16 @@ def _random_move(spec: Spec, values: int) -> RoundedLaw:
     return RoundedLaw(tuple(sum_up([move, rounding]) if rounding else move for move in moves), law.weights)
 
 
-def _farthest(spec: Spec) -> float:
-    """The average's move if every step used the record."""
-    return max(_random_move(spec, _LAPLACE_VALUES).values)
-
-
 @ours(
     "average.random-batches",
     Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
     scope=Scope({"noisy-gradient"}, {View.AVERAGE}, assume.DRAWN, {"gaussian", "stable"}),
-    assumptions=(*_COUPLED_AVERAGE, chains.BOUND, chains.ANY_TWO_RECORDS, _audible(_farthest)),
+    assumptions=(
+        *_COUPLED_AVERAGE,
+        chains.BOUND,
+        chains.ANY_TWO_RECORDS,
+        _audible(lambda spec: max(_random_move(spec, _LAPLACE_VALUES).values)),
+    ),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
     counts_rounding=True,
 )

@@ -195,14 +195,9 @@ def pushes(contraction: float, length: int, distance: float) -> Uses:
     return [(max(distance * height / made * (1 + 1e-9), assume.SMALLEST_RATIO), count) for height, count in blocks]
 
 
-def _best(spec: Spec, steps: Steps, period: int) -> Guarantee:
-    fixed = assume.promised(steps if isinstance(steps, IdenticalSteps) else None)
-    bounds = [mixed(chain_of(spec).noise.alpha, plan) for plan in _plans(fixed, period)]
-    return min(bounds, key=lambda bound: (bound.epsilon(assume.chosen_delta(spec)), bound.delta(0.0)))
-
-
-def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
-    """One push at the end, and pushes spread over the steps since the last but one use, or over all if each is one."""
+def _best(spec: Spec, found: Steps, period: int) -> Guarantee:
+    """One push at the end, or pushes spread over the steps since the last but one use, or over all if each is one."""
+    steps = assume.promised(found if isinstance(found, IdenticalSteps) else None)
     c, kappa, uses = steps.contraction, steps.ratio, -(-steps.count // period)
     whole = up(kappa * geometric_sum(c, period, uses), 2)
     alone, rest = min(period, steps.count) - 1, whole - kappa
@@ -213,7 +208,9 @@ def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
         spread = [(kappa, 1), *pushes(c, alone, left)]
     else:
         spread = [(kappa, uses)]
-    return [[(whole, 1)], spread] if math.isfinite(whole) and rest > 0 else [spread]
+    plans = [[(whole, 1)], spread] if math.isfinite(whole) and rest > 0 else [spread]
+    bounds = [mixed(chain_of(spec).noise.alpha, plan) for plan in plans]
+    return min(bounds, key=lambda bound: (bound.epsilon(assume.chosen_delta(spec)), bound.delta(0.0)))
 
 
 @ours(

@@ -150,20 +150,6 @@ _ACCURACY = 1e-14
 _FARTHEST = 1e300  # a start this many noises away from the minimiser is taken to be at the largest distance there is
 
 
-def distance_to_posterior(spec: Spec) -> float:
-    """The total variation of a run that meets the needs below, rounded up."""
-    chain, dim, (step, scale) = chain_of(spec), spec.dim, chains.constant_step(spec)
-    m, smooth, at_zero = assume.section_values(spec, _USED).values()
-    noise = scale * chain.noise.deviation * (1 - _ACCURACY)
-    # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
-    begun = chain.start
-    first = begun.scale * math.sqrt(dim) if isinstance(begun, GaussianStart) else math.hypot(*(begun.values or (0.0,)))
-    start = (first + at_zero / m) / noise * (1 + _ACCURACY)
-    decay = step * m * (1 - _ACCURACY)
-    steepness = min(up(step * smooth), math.nextafter(2.0, 0.0))
-    return 1.0 if start > _FARTHEST else langevin_distance(decay, steepness, dim, start, chain.steps)
-
-
 @assumption("rate", "eta m is above 1e-300")
 def _lasting_rate(spec: Spec) -> str | None:
     rate = chains.constant_step(spec)[0] * float(chains.stated_value(spec, constants.STRONG_CONVEXITY))
@@ -193,4 +179,15 @@ def transfer_langevin(spec: Spec) -> Guarantee:
     exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + sqrt(KL_p
     / 2) (Wasserstein contraction, a Gaussian shift over the last p steps, and Girsanov's theorem over them), so it is
     (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m))."""
-    return transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))
+    chain, dim, (step, scale) = chain_of(spec), spec.dim, chains.constant_step(spec)
+    m, smooth, at_zero = assume.section_values(spec, _USED).values()
+    noise = scale * chain.noise.deviation * (1 - _ACCURACY)
+    # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
+    begun = chain.start
+    first = begun.scale * math.sqrt(dim) if isinstance(begun, GaussianStart) else math.hypot(*(begun.values or (0.0,)))
+    start = (first + at_zero / m) / noise * (1 + _ACCURACY)
+    steepness = min(up(step * smooth), math.nextafter(2.0, 0.0))
+    distance = 1.0
+    if start <= _FARTHEST:
+        distance = langevin_distance(step * m * (1 - _ACCURACY), steepness, dim, start, chain.steps)
+    return transferred(GaussianDP(posterior_mu(spec)), distance)

@@ -50,14 +50,15 @@ def _reach(laws: Laws, moments: list[tuple[float, float]], variance: float, sign
     jump = max(laws[0][0].spacing, *jumps)
     gaussian, single = math.sqrt(-2 * log_outside / variance), -log_outside / jump
     arguments = np.geomspace(0.3 * min(gaussian, single), 2 * max(gaussian, single), 24)
-    logs = (sum(count * _log_generating(*points, sign * s) for points, count in compressed) for s in arguments)
-    return sign * min((log - log_outside) / s for log, s in zip(logs, arguments, strict=True))
-
-
-def _log_generating(losses: Array, log_masses: Array, argument: float) -> float:
-    exponents = argument * losses + log_masses
-    peak = float(exponents.max())
-    return peak + math.log(float(np.exp(exponents - peak).sum()))
+    best = math.inf
+    for s in arguments:
+        total = 0.0
+        for (losses, log_masses), count in compressed:
+            exponents = sign * s * losses + log_masses
+            peak = float(exponents.max())
+            total += count * (peak + math.log(float(np.exp(exponents - peak).sum())))
+        best = min(best, (total - log_outside) / s)
+    return sign * best
 
 
 def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> tuple[Array, Array]:

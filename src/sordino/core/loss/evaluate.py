@@ -78,12 +78,17 @@ class Cumulant:
 
     def scales(self, tilt: float) -> tuple[float, ...]:
         """Width of one use of each factor: least of two deviations and a central quantile range, for narrow bulks."""
-        plain, leaning = self.at(0.0)[2], self.at(tilt)[2]
-        central = [_central_width(losses, logs) for losses, logs, _ in self.parts]
-        return tuple(
-            min(w for w in (math.sqrt(a), math.sqrt(b), c) if w > 0) if a > 0 else 0.0
-            for a, b, c in zip(plain, leaning, central, strict=True)
-        )
+        widths = []
+        for (losses, logs, _), plain, leaning in zip(self.parts, self.at(0.0)[2], self.at(tilt)[2], strict=True):
+            central = 0.0  # distance of the 2 % and 98 % quantiles in units of a Gaussian's, 0 when an atom hides it
+            if len(losses):
+                order = np.argsort(losses)
+                mass = np.cumsum(np.exp(logs[order]))
+                low, high = np.interp([0.02 * mass[-1], 0.98 * mass[-1]], mass, losses[order])
+                central = float(high - low) / 4.1
+            some = [width for width in (math.sqrt(plain), math.sqrt(leaning), central) if width > 0]
+            widths.append(min(some) if plain > 0 else 0.0)
+        return tuple(widths)
 
     def within(self, ends: list[float]) -> "Cumulant":
         """The same without losses beyond an end, one for each factor; a factor with no others keeps them."""
@@ -118,16 +123,6 @@ class Cumulant:
         return 0.5 * sum(narrow(lambda tilt: not gap(tilt) > 0, low, high, 0.0, 12))
 
 
-def _central_width(losses: Array, logs: Array) -> float:
-    """Distance of the 2 % and 98 % quantiles in units of a Gaussian's, 0 when an atom hides it or nothing is known."""
-    if len(losses) == 0:
-        return 0.0
-    order = np.argsort(losses)
-    cumulative = np.cumsum(np.exp(logs[order]))
-    low, high = np.interp([0.02 * cumulative[-1], 0.98 * cumulative[-1]], cumulative, losses[order])
-    return float(high - low) / 4.1
-
-
 # Steps are composed in stages: a few hundred copies on a grid fine enough for one, then copies of the result on a grid
 # as much coarser as its standard deviation is larger: the cost is logarithmic in the number of identical steps.
 
@@ -159,7 +154,13 @@ def curve(factors: Factors, request: Request, cumulant: Cumulant) -> Curve:
     spacing = math.sqrt(total / min(units, _STAGE_UNITS)) / request.resolution if total > 0 else 1.0
     if spacing > _COARSEST:
         return Curve(unknown(request.side, request.tilt), request.side)
-    spacing = _aligned(max(spacing, _FINEST), factors, scales)
+    spacing = max(spacing, _FINEST)
+    # A nearby spacing that puts the atoms of the weightiest atomic factor on the grid.
+    weighed = ((count * scale, pair.lattice) for (pair, count), scale in zip(factors, scales, strict=True))
+    _, lattice = max(((weight, found) for weight, found in weighed if found is not None), default=(0.0, None))
+    if lattice is not None and lattice > spacing * _TINIEST:
+        coarser = lattice * 2 ** math.floor(math.log2(spacing / lattice))
+        spacing = lattice / math.ceil(lattice / spacing) if spacing <= lattice else coarser
     # Neighbouring points differ by exp(tilt * spacing) in weight; a huge factor would only overflow.
     request = replace(request, tilt=min(request.tilt, _LARGEST_LEAN / spacing))
     return Curve(law_on_grid(factors, request, spacing, scales), request.side)
@@ -200,17 +201,6 @@ def _on_grid(pair: Pair, request: Request, spacing: float) -> GridLaw:
     return pair.on_grid(request, spacing)
 
 
-def _aligned(spacing: float, factors: Factors, scales: tuple[float, ...]) -> float:
-    """A nearby spacing that puts the atoms of the weightiest atomic factor on the grid."""
-    weighed = ((count * scale, pair.lattice) for (pair, count), scale in zip(factors, scales, strict=True))
-    _, lattice = max(((weight, found) for weight, found in weighed if found is not None), default=(0.0, None))
-    if lattice is None or lattice <= spacing * _TINIEST:
-        return spacing
-    if spacing <= lattice:
-        return lattice / math.ceil(lattice / spacing)
-    return lattice * 2 ** math.floor(math.log2(spacing / lattice))
-
-
 _START, _FINEST_GRID = 18.0, 800.0
 _ROUNDS = 6
 _STALLED = 0.8  # a finer grid that gains less than this is fighting rounding
@@ -233,7 +223,11 @@ def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
         # What holds at a smaller delta holds at this one; another tilt and another grid may see what these missed.
         if math.isfinite(found.high) or any(_beyond_grids(way, smaller * delta) for way in ways):
             break
-        found = Bracket(found.low, max(_upper_end(way, smaller * delta) for way in ways))
+        searches = [_Search(way, smaller * delta) for way in ways]
+        for search in searches:
+            search.look(search.usual_tilt, _START, search.cumulant)
+        uppers = (one.high if math.isfinite(one.high) else min(one.high, one.look_far()) for one in searches)
+        found = Bracket(found.low, max(uppers))
     return found
 
 
@@ -243,12 +237,6 @@ def _beyond_grids(factors: Factors, delta: float) -> bool:
     rare = (min(_on_grid(pair, request, _COARSEST).infinite, 1 - 1e-16) for pair, _ in factors)
     none = sum(count * math.log1p(-one) for (_, count), one in zip(factors, rare, strict=True))
     return -math.expm1(none) > min(2 * delta, (1 + delta) / 2)
-
-
-def _upper_end(factors: Factors, delta: float) -> float:
-    search = _Search(factors, delta)
-    search.look(search.usual_tilt, _START, search.cumulant)
-    return search.high if math.isfinite(search.high) else min(search.high, search.look_far())
 
 
 def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:

@@ -109,6 +109,7 @@ class Curve:
         self._centre = law.moments()[0]
         # Losses far below the centre would overflow: no more is known there than delta <= 1.
         self._floor = self._centre - _REACH / (1.0 + law.tilt)
+        self._infinite = law.infinite * (1 + self._sign * 64 * UNIT_ROUNDOFF)
 
     @cached_property
     def _tails(self) -> tuple[Array, Array, Array]:
@@ -150,10 +151,6 @@ class Curve:
             scaled = np.maximum(inside, 0.0) * root * root * (1 + self._sign * scale_error)
         bound = np.minimum(1.0, np.nan_to_num(scaled, nan=1.0, posinf=1.0) + self._infinite)
         return np.where(at < self._floor, 1.0, bound) if self._side is Side.UPPER else bound
-
-    @property
-    def _infinite(self) -> float:
-        return self._law.infinite * (1 + self._sign * 64 * UNIT_ROUNDOFF)
 
     def epsilon(self, delta: float) -> float:
         if self._infinite > delta:
