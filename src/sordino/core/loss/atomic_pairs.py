@@ -3,7 +3,7 @@
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +14,8 @@ from sordino.core.binomial import at_least
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import Atoms, Bins, IntervalPair
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture
-from sordino.core.loss.pair import Pair, register
-from sordino.core.validate import InputError, Json
+from sordino.core.loss.pair import register
+from sordino.core.validate import InputError
 
 _BARELY = 1e-300  # a sketch keeps every atom, so that it shows the whole range
 _REACH, _BEYOND = 28.0, 1e-160  # deviations of a discrete Gaussian that are listed, and what lies beyond them
@@ -211,16 +211,14 @@ class DiscreteGaussianPair(AtomicPair):
 
 @register("explicit")
 class ExplicitPair(AtomicPair):
-    """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
+    """A finite list of losses and P-masses, and the mass of infinite loss; the pair is its own mirror image."""
 
+    json_names: ClassVar = {"infinite_mass": "infinite"}
     listed: ClassVar[bool] = True
     stated: ClassVar = {"infinite": "infinite_mass"}
     losses: tuple[float, ...]
     masses: tuple[float, ...]
     infinite_mass: float
-    reverse_losses: tuple[float, ...] | None = None
-    reverse_masses: tuple[float, ...] | None = None
-    reverse_infinite_mass: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.losses) != len(self.masses) or not self.losses:
@@ -246,31 +244,8 @@ class ExplicitPair(AtomicPair):
         steps = losses / spacing
         return spacing if np.allclose(steps, np.rint(steps), rtol=0.0, atol=1e-6) else None
 
-    def reversed(self) -> Pair:
-        if self.reverse_losses is None or self.reverse_masses is None:
-            return self
-        mirrored = (self.reverse_losses, self.reverse_masses, self.reverse_infinite_mass)
-        return ExplicitPair(*mirrored, self.losses, self.masses, self.infinite_mass)
-
     def atoms(self) -> Atoms:
         return Atoms(np.asarray(self.losses), np.asarray(self.masses))
-
-    def to_dict(self) -> dict[str, object]:
-        data = {"kind": self.kind, **_law(self.losses, self.masses, self.infinite_mass)}
-        if self.reverse_losses is not None and self.reverse_masses is not None:
-            data["reverse"] = _law(self.reverse_losses, self.reverse_masses, self.reverse_infinite_mass)
-        return data
-
-    @classmethod
-    def from_dict(cls, data: Json) -> Self:
-        forward, reverse = (tuple(data["losses"]), tuple(data["masses"]), data["infinite"]), data.get("reverse")
-        if reverse is None:
-            return cls(*forward)
-        return cls(*forward, tuple(reverse["losses"]), tuple(reverse["masses"]), reverse["infinite"])
-
-
-def _law(losses: tuple[float, ...], masses: tuple[float, ...], infinite: float) -> dict[str, object]:
-    return {"losses": list(losses), "masses": list(masses), "infinite": infinite}
 
 
 _ROUNDING, _UNDERFLOW = 1e-11, 1e-250
