@@ -3,8 +3,9 @@
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +16,18 @@ from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, up
 from sordino.core.loss import evaluate
 from sordino.core.loss.atomic_pairs import one_draw_delta, worst_delta
 from sordino.core.loss.normal_pairs import GaussianPair
-from sordino.core.loss.pair import Factors, Pair, read_factors, write_factors
-from sordino.core.validate import InputError, Json, Kinds, Tagged
+from sordino.core.loss.pair import Factors, Pair, Uses
+from sordino.core.spec import fields
+from sordino.core.validate import Json
 
 _EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
 
 
-class Guarantee(Tagged, ABC):
+KINDS = fields.TaggedUnion()
+register = KINDS.register
+
+
+class Guarantee(fields.Tagged, ABC):
     """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it.
 
     Every kind answers `epsilon(delta)` and `delta(epsilon)`, rounded up, and `to_dict()`.
@@ -29,6 +35,8 @@ class Guarantee(Tagged, ABC):
     >>> isinstance(GaussianDP(1.0), Guarantee)
     True
     """
+
+    kinds: ClassVar[fields.TaggedUnion] = KINDS
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -54,10 +62,6 @@ class Guarantee(Tagged, ABC):
         return np.clip(lines.max(axis=-1), 0.0, 1.0)
 
 
-KINDS: Kinds[Guarantee] = Kinds("guarantee")
-register = KINDS.register
-
-
 def guarantee_from_dict(data: Json) -> Guarantee:
     """Read any registered guarantee from the `data` that its `to_dict` gave.
 
@@ -66,7 +70,7 @@ def guarantee_from_dict(data: Json) -> Guarantee:
     >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
     GaussianDP(mu=1.0)
     """
-    return KINDS.read(data)
+    return KINDS.read("guarantee", data)
 
 
 def check_delta(delta: float) -> float:
@@ -85,7 +89,7 @@ class _AtOnePoint(Guarantee):
     @property
     def point(self) -> tuple[float, float]:
         """The epsilon and the delta, 0 unless it has a value of that name."""
-        stated = {name: getattr(self, attribute) for attribute, name in self.json_names.items()}
+        stated = {key.name: getattr(self, key.attribute) for key in fields.keys_of(type(self))}
         return stated.get("epsilon", 0.0), stated.get("delta", 0.0)
 
     def delta(self, epsilon: float) -> float:
@@ -118,8 +122,7 @@ class PureDP(_AtOnePoint):
     True
     """
 
-    json_names: ClassVar = {"value": "epsilon"}
-    value: Annotated[float, validate.NON_NEGATIVE]
+    value: Annotated[float, validate.NON_NEGATIVE, fields.Spelled("epsilon")]
 
 
 @register("approximate")
@@ -130,9 +133,8 @@ class ApproxDP(_AtOnePoint):
     True
     """
 
-    json_names: ClassVar = {"epsilon_value": "epsilon", "delta_value": "delta"}
-    epsilon_value: Annotated[float, validate.NON_NEGATIVE]
-    delta_value: Annotated[float, validate.PROBABILITY]
+    epsilon_value: Annotated[float, validate.NON_NEGATIVE, fields.Spelled("epsilon")]
+    delta_value: Annotated[float, validate.PROBABILITY, fields.Spelled("delta")]
 
 
 @register("total-variation")
@@ -143,8 +145,7 @@ class TotalVariation(_AtOnePoint):
     0.0
     """
 
-    json_names: ClassVar = {"value": "delta"}
-    value: Annotated[float, validate.PROBABILITY]
+    value: Annotated[float, validate.PROBABILITY, fields.Spelled("delta")]
 
 
 @register("gaussian")
@@ -175,7 +176,20 @@ ORDERS: tuple[float, ...] = (
     *(72.0, 80.0, 96.0, 112.0, 128.0, 160.0, 192.0, 256.0, 320.0, 384.0, 512.0, 768.0, 1024.0, 2048.0, 4096.0),
     *(16384.0, 65536.0, 262144.0, 1048576.0),
 )
-_ANY_ORDER = validate.Interval(1.0, low_open=True)
+
+
+class _Divergences(fields.Shape):
+    """Numbers of 0 or more, infinite ones as null."""
+
+    def read(self, path: str, value: object) -> tuple[float, ...]:
+        values = tuple(math.inf if one is None else one for one in validate.instance_of(path, value, Sequence))
+        return tuple(one if one == math.inf else validate.number(path, one, validate.NON_NEGATIVE) for one in values)
+
+    def write(self, value: tuple[float, ...]) -> list[float | None]:
+        return [one if math.isfinite(one) else None for one in value]
+
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
+        return {"type": "array", "items": {"type": ["number", "null"]}}
 
 
 @register("renyi")
@@ -188,22 +202,13 @@ class RenyiDP(Guarantee):
     True
     """
 
-    orders: tuple[float, ...]
-    values: tuple[float, ...]
+    orders: Annotated[tuple[float, ...], fields.Numbers(fields.Number(validate.Interval(1.0, low_open=True)))]
+    values: Annotated[tuple[float, ...], _Divergences()]
     failure: Annotated[float, validate.PROBABILITY] = 0.0
 
-    def __post_init__(self) -> None:
-        orders = tuple(validate.number("orders", order, _ANY_ORDER) for order in self.orders)
-        if not orders or len(orders) != len(self.values):
-            raise InputError(
-                f"Expected as many Rényi values as orders (at least one), got {len(self.values)} for {len(orders)}."
-            )
-        for value in self.values:
-            if math.isnan(value) or value < 0:
-                raise validate.refuse("Rényi values", "in [0, inf]", value)
-        object.__setattr__(self, "orders", orders)
-        object.__setattr__(self, "values", tuple(map(float, self.values)))
-        super().__post_init__()
+    def contradictions(self) -> Iterator[fields.Contradiction]:
+        if len(self.orders) != len(self.values):
+            yield fields.Contradiction("values", f"to be as many as the {len(self.orders)} orders", len(self.values))
 
     def epsilon(self, delta: float) -> float:
         remaining = check_delta(delta) - self.failure
@@ -234,15 +239,6 @@ class RenyiDP(Guarantee):
         if order not in self.orders:
             raise validate.refuse("order", "to be on the grid of this curve", order)
         return self.values[self.orders.index(order)]
-
-    def to_dict(self) -> dict[str, object]:
-        values = [value if math.isfinite(value) else None for value in self.values]
-        return {"kind": self.kind, "orders": list(self.orders), "values": values, "failure": self.failure}
-
-    @classmethod
-    def from_dict(cls, data: Json) -> Self:
-        values = tuple(math.inf if value is None else value for value in data["values"])
-        return cls(tuple(data["orders"]), values, data.get("failure", 0.0))
 
 
 _MOST_DRAWS = 10_000  # more draws of a bounded range are bounded by their Rényi divergence
@@ -305,15 +301,14 @@ class LossDistribution(Guarantee):
     0.0
     """
 
-    factors: Factors
+    factors: Annotated[Factors, Uses()]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # Equal pairs merge and are sorted: one value per composition, whatever the order of arrival.
         counts: dict[Pair, int] = {}
         for pair, count in self.factors:
-            if not isinstance(pair, Pair):
-                raise InputError(f"Expected factors to be pairs with counts, got {pair!r:.60}.")
-            counts[pair] = counts.get(pair, 0) + validate.whole_number("count", count)
+            counts[pair] = counts.get(pair, 0) + count
         ordered = sorted(counts.items(), key=lambda item: json.dumps(item[0].to_dict(), sort_keys=True))
         object.__setattr__(self, "factors", tuple(ordered))
 
@@ -335,13 +330,6 @@ class LossDistribution(Guarantee):
         epsilons = np.asarray(epsilons, float)
         merged, mu = _merged(self.factors)
         return evaluate.delta_curve(merged, epsilons) if mu is None else gaussian.delta_range(mu, epsilons)[1]
-
-    def to_dict(self) -> dict[str, object]:
-        return {"kind": self.kind, "factors": write_factors(self.factors)}
-
-    @classmethod
-    def from_dict(cls, data: Json) -> Self:
-        return cls(read_factors(data["factors"]))
 
 
 def _merged(factors: Factors) -> tuple[Factors, float | None]:

@@ -5,13 +5,13 @@ A message says what was expected, what was given and what to do; it never quotes
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from inspect import get_annotations
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform, get_args
+from typing import Any, ClassVar, NoReturn, TypeVar, get_args
 
 import numpy as np
 
@@ -227,59 +227,7 @@ def _declared(kind: type) -> list[tuple[str, Callable[[str, object, Interval], f
 class Declared:
     """A frozen dataclass whose fields `Annotated[float, Interval]` are finite floats inside it, those of int whole."""
 
-    json_names: ClassVar[Mapping[str, str]] = {}
-
     def __post_init__(self) -> None:
         for name, check, allowed, optional in _declared(type(self)):
             if not optional or getattr(self, name) is not None:
-                checked = check(self.json_names.get(name, name), getattr(self, name), allowed)
-                object.__setattr__(self, name, checked)
-
-
-def _json_names(record: Any) -> dict[str, str]:
-    return {field.name: record.json_names.get(field.name, field.name) for field in fields(record)}
-
-
-class Tagged(Declared):
-    """One that has a kind, and a JSON form."""
-
-    kind: ClassVar[str]
-
-    def to_dict(self) -> dict[str, object]:
-        """JSON form; `from_dict` reads it back exactly."""
-        values = {json_name: getattr(self, name) for name, json_name in _json_names(self).items()}
-        written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        return {"kind": self.kind, **written}
-
-    @classmethod
-    def from_dict(cls, data: Json) -> Self:
-        values = {name: data[json_name] for name, json_name in _json_names(cls).items()}
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
-
-
-Value = TypeVar("Value", bound=Tagged)
-Kind = TypeVar("Kind", bound=type[Tagged])
-
-
-class Kinds(Generic[Value]):
-    """The types that can be read under a name, each registered by its own file."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.table: dict[str, type[Value]] = {}
-
-    @dataclass_transform(frozen_default=True)
-    def register(self, kind: str) -> Callable[[Kind], Kind]:
-        """Make a class a frozen dataclass that is read under this kind."""
-
-        def registered(cls: Kind) -> Kind:
-            cls.kind = kind
-            self.table[kind] = made = dataclass(frozen=True)(cls)  # type: ignore[assignment]
-            return made
-
-        return registered
-
-    def read(self, data: object) -> Value:
-        if not isinstance(data, dict) or "kind" not in data:
-            raise InputError(f"Expected {self._name} to be an object with a kind, got {data!r:.80}.")
-        return self.table[one_of(f"{self._name}.kind", data["kind"], self.table)].from_dict(data)
+                object.__setattr__(self, name, check(name, getattr(self, name), allowed))

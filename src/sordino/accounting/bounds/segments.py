@@ -150,12 +150,17 @@ def levels_law(levels: Array, counts: NDArray[np.int64], rate: float, most: int 
     stages, lost = [], 0.0
     for level, count in zip(levels.tolist(), counts.tolist(), strict=True):
         if count:
-            low, high = binomial.window(count, rate, _CUT)
-            ends = np.unique(np.linspace(low, high, min(high - low + 1, _MOST_COUNTS)).round())
-            chances, more = binomial.law_above(ends, count, rate)
+            ends, chances, more = _binomial(count, rate)
             stages.append((level * ends, chances))
             lost += more
     return sum_law(stages, float(levels @ counts) * (1 + 1e-12), float(levels.max()), lost, most)
+
+
+def _binomial(count: int, rate: float) -> tuple[Array, Array, float]:
+    """Numbers of uses, their chances, stochastically above the binomial law, and the chance of more."""
+    low, high = binomial.window(count, rate, _CUT)
+    ends = np.unique(np.linspace(low, high, min(high - low + 1, _MOST_COUNTS)).round())
+    return ends, *binomial.law_above(ends, count, rate)
 
 
 # How far one record can move the average of a Lipschitz function along a chain, and how far chance can.

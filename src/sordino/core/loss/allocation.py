@@ -13,6 +13,7 @@ X beyond the grid is cut off; what that takes from the mean counts as infinite l
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, ClassVar
@@ -29,6 +30,7 @@ from sordino.core.loss.atomic_pairs import AtomicPair, ExplicitPair, pair_from_c
 from sordino.core.loss.discretise import Atoms
 from sordino.core.loss.normal_pairs import above, below, normal_mass, quantile
 from sordino.core.loss.pair import GridLaw, Pair, Request, Side, register
+from sordino.core.spec.fields import Contradiction
 
 _CELLS = 48.0  # of a standard deviation of X
 _MOST_CELLS = 2**22
@@ -63,9 +65,9 @@ class AllocationPair(Pair):
     done: Annotated[int, validate.COUNT]
     mu: Annotated[float, validate.POSITIVE]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate.number("done", self.done, validate.Interval(1, self.total))
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.done > self.total:
+            yield Contradiction("done", f"to be at most the {self.total} steps of a round", self.done)
 
     @property
     def infinite(self) -> float:

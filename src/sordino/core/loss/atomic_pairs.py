@@ -1,6 +1,7 @@
 """Pairs with atoms or a bounded loss: randomised response, Laplace, whole-number noise, lists, intervals of losses."""
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, ClassVar
@@ -15,6 +16,7 @@ from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import Atoms, Bins, IntervalPair
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture
 from sordino.core.loss.pair import register
+from sordino.core.spec.fields import Contradiction, Number, Numbers, Spelled
 from sordino.core.validate import InputError
 
 _BARELY = 1e-300  # a sketch keeps every atom, so that it shows the whole range
@@ -213,23 +215,20 @@ class DiscreteGaussianPair(AtomicPair):
 class ExplicitPair(AtomicPair):
     """A finite list of losses and P-masses, and the mass of infinite loss; the pair is its own mirror image."""
 
-    json_names: ClassVar = {"infinite_mass": "infinite"}
     listed: ClassVar[bool] = True
     stated: ClassVar = {"infinite": "infinite_mass"}
-    losses: tuple[float, ...]
-    masses: tuple[float, ...]
-    infinite_mass: float
+    losses: Annotated[tuple[float, ...], Numbers(Number())]
+    masses: Annotated[tuple[float, ...], Numbers(Number(validate.NON_NEGATIVE))]
+    infinite_mass: Annotated[float, validate.PROBABILITY, Spelled("infinite")]
 
-    def __post_init__(self) -> None:
-        if len(self.losses) != len(self.masses) or not self.losses:
-            raise InputError(f"Expected as many masses as losses, got {len(self.masses)} and {len(self.losses)}.")
-        if not min(self.masses) >= 0 or not 0 <= self.infinite_mass <= 1:
-            raise InputError("Expected masses to be non-negative and the infinite mass in [0, 1].")
+    def contradictions(self) -> Iterator[Contradiction]:
+        if len(self.losses) != len(self.masses):
+            yield Contradiction("masses", f"to be {len(self.losses)}, as many as losses", len(self.masses))
         total = math.fsum((*self.masses, self.infinite_mass))
         if not abs(total - 1) <= _TOTAL_ERROR:
-            raise InputError(f"Expected the masses, with the infinite one, to add to 1, got {total}.")
-        if not all(a < b for a, b in pairwise(self.losses)) or not math.isfinite(self.losses[0] + self.losses[-1]):
-            raise InputError("Expected losses to be finite and to increase strictly.")
+            yield Contradiction("masses", "to add to 1 with the infinite one", total)
+        if not all(a < b for a, b in pairwise(self.losses)):
+            yield Contradiction("losses", "to increase strictly", len(self.losses))
 
     @property
     def largest_loss(self) -> float:

@@ -1,11 +1,10 @@
 """Pairs that are mixtures: of Gaussians whose component is public or hidden, and of other pairs."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy import special
@@ -16,8 +15,9 @@ from sordino.core.gaussian import UNIT_ROUNDOFF, narrow, up
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import Cumulant, law_on_grid
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture, normal_mass, quantile
-from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixture, read_factors, register, write_factors
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Json, number
+from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, Uses, mixture, register
+from sordino.core.spec.fields import Contradiction, Number, Numbers, Several
+from sordino.core.validate import NON_NEGATIVE
 
 _SKETCH = np.linspace(-9.0, 9.0, 73)
 _FAR_SKETCH = np.linspace(-38.0, 38.0, 305)
@@ -26,26 +26,27 @@ _SMALLEST_MU = 1e-100
 _REACH = 40.0  # deviations beyond which a normal tail is 0 in floating point
 
 
-def _check_weights(pair: "GaussianMixturePair | RandomShiftPair", name: str) -> None:
-    """Turn weights and what they weigh into floats: as many of each, none negative, weights that add to 1."""
-    if len(pair.weights) != len(values := getattr(pair, name)) or not values:
-        raise InputError(f"Expected as many weights as {name}, got {len(pair.weights)} and {len(values)}.")
-    object.__setattr__(pair, "weights", tuple(number("weights", weight, NON_NEGATIVE) for weight in pair.weights))
-    object.__setattr__(pair, name, tuple(number(name, value, NON_NEGATIVE) for value in values))
-    if abs(math.fsum(pair.weights) - 1) > 1e-12:
-        raise InputError(f"Expected weights to add to 1, got a sum of {math.fsum(pair.weights)!r}.")
+Weights = Annotated[tuple[float, ...], Numbers(Number(NON_NEGATIVE))]
+
+
+def _misfits(weights: tuple[float, ...], weighed: tuple[object, ...], name: str) -> Iterator[Contradiction]:
+    if len(weights) != len(weighed):
+        yield Contradiction("weights", f"to be {len(weighed)}, as many as {name}", len(weights))
+    elif abs(math.fsum(weights) - 1) > 1e-12:
+        yield Contradiction("weights", "to add to 1", math.fsum(weights))
 
 
 @register("gaussian-mixture")
 class GaussianMixturePair(IntervalPair):
     """N(mu_j, 1) against N(0, 1) with probability weights[j], j revealed: delta is the average of theirs; symmetric."""
 
-    weights: tuple[float, ...]
-    mus: tuple[float, ...]
+    weights: Weights
+    mus: Weights
 
-    def __post_init__(self) -> None:
-        _check_weights(self, "mus")
-        number("the largest mu", max(self.mus), POSITIVE)
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from _misfits(self.weights, self.mus, "mus")
+        if not max(self.mus) > 0.0:
+            yield Contradiction("mus", "to have one above 0", max(self.mus))
 
     def atoms(self) -> Atoms:
         still = math.fsum(weight for weight, mu in zip(self.weights, self.mus, strict=True) if mu == 0.0)
@@ -109,12 +110,14 @@ class RandomShiftPair(IntervalPair):
     """The mixture of N(s_j, 1) with probabilities weights[j] against N(0, 1), j hidden; all s_j >= 0, some above 0."""
 
     mirror: ClassVar = "random-shift-add"
-    weights: tuple[float, ...]
-    shifts: tuple[float, ...]
+    weights: Weights
+    shifts: Weights
 
-    def __post_init__(self) -> None:
-        _check_weights(self, "shifts")
-        number("the largest shift with a weight", max(self._moving[1], default=0.0), POSITIVE)
+    def contradictions(self) -> Iterator[Contradiction]:
+        misfits = tuple(_misfits(self.weights, self.shifts, "shifts"))
+        yield from misfits
+        if not misfits and len(self._moving[1]) == 0:
+            yield Contradiction("shifts", "to have one above 0 with a weight above 0", max(self.shifts))
 
     @property
     def _moving(self) -> tuple[Array, Array]:
@@ -321,18 +324,11 @@ _NARROWEST = 1e-3
 class MixturePair(Pair):
     """Component j, a composition of pairs, with probability weights[j]; its loss law is the average of theirs."""
 
-    weights: tuple[float, ...]
-    components: tuple[Factors, ...]
+    weights: Weights
+    components: Annotated[tuple[Factors, ...], Several(Uses())]
 
-    def __post_init__(self) -> None:
-        if len(self.weights) != len(self.components) or not self.weights:
-            raise InputError(
-                f"Expected as many weights as components, got {len(self.weights)} and {len(self.components)}."
-            )
-        for _, count in chain.from_iterable(self.components):
-            validate.whole_number("count", count)
-        if not (min(self.weights) >= 0 and abs(math.fsum(self.weights) - 1) <= 1e-12):
-            raise InputError(f"Expected weights to be non-negative and add to 1, got a sum of {sum(self.weights)}.")
+    def contradictions(self) -> Iterator[Contradiction]:
+        return _misfits(self.weights, self.components, "components")
 
     def reversed(self) -> Pair:
         mirrored = tuple(tuple((pair.reversed(), count) for pair, count in factors) for factors in self.components)
@@ -359,14 +355,6 @@ class MixturePair(Pair):
 
     def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         return _sketch(self, 1e-300 if far else 1e-30)
-
-    def to_dict(self) -> dict[str, object]:
-        components = [write_factors(factors) for factors in self.components]
-        return {"kind": self.kind, "weights": list(self.weights), "components": components}
-
-    @classmethod
-    def from_dict(cls, data: Json) -> Self:
-        return cls(tuple(data["weights"]), tuple(map(read_factors, data["components"])))
 
 
 @lru_cache(maxsize=1024)

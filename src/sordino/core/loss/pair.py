@@ -14,14 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, narrow
-from sordino.core.validate import Json, Kinds, Tagged
+from sordino.core.spec.fields import Schema, Shape, Tagged, TaggedUnion
+from sordino.core.validate import refuse, whole_number
 
 
 class Side(StrEnum):
@@ -185,9 +186,13 @@ class Request:
     tail: float  # probability each use may lose at each end
 
 
+KINDS = TaggedUnion()
+
+
 class Pair(Tagged, ABC):
     """A pair of distributions known through its privacy loss, which is recomputed from its JSON form."""
 
+    kinds: ClassVar[TaggedUnion] = KINDS
     listed: ClassVar[bool] = False
     """Whether the law was listed elsewhere, perhaps rounded up, so that no two distributions need have it."""
     mirror: ClassVar[str] = ""
@@ -197,7 +202,8 @@ class Pair(Tagged, ABC):
 
     def reversed(self) -> "Pair":
         """The pair (Q, P); symmetric pairs return themselves."""
-        return KINDS.table[self.mirror](**vars(self)) if self.mirror else self
+        mirrored: Any = KINDS.table.get(self.mirror)
+        return mirrored(**vars(self)) if mirrored else self
 
     @property
     def infinite(self) -> float:
@@ -231,17 +237,22 @@ class Pair(Tagged, ABC):
         """A few hundred (loss, mass) points, `far` ones as rare as floats hold; they steer, and bound nothing."""
 
 
-KINDS: Kinds[Pair] = Kinds("pair")
-register, pair_from_dict = KINDS.register, KINDS.read
+register, pair_from_dict = KINDS.register, partial(KINDS.read, "pair")
 
 Factors = tuple[tuple[Pair, int], ...]
 
 
-def write_factors(factors: Factors) -> list[dict[str, object]]:
-    """The JSON form of pairs with their counts."""
-    return [{"pair": pair.to_dict(), "count": count} for pair, count in factors]
+class Uses(Shape):
+    """Pairs, each with how often it is used."""
 
+    def read(self, path: str, value: object) -> Factors:
+        if not isinstance(value, list | tuple):
+            raise refuse(path, "to be a list of pairs with counts", value)
+        listed = ((item["pair"], item["count"]) if isinstance(item, dict) else item for item in value)
+        return tuple((KINDS.read(f"{path}.pair", pair), whole_number("count", count)) for pair, count in listed)
 
-def read_factors(data: list[Json]) -> Factors:
-    """Read it back."""
-    return tuple((pair_from_dict(item["pair"]), item["count"]) for item in data)
+    def write(self, value: Factors) -> list[dict[str, object]]:
+        return [{"pair": pair.to_dict(), "count": count} for pair, count in value]
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"type": "array"}

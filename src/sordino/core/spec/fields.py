@@ -277,10 +277,11 @@ class WordOrObject(Shape):
 
 @cache
 def keys_of(section: type[Section]) -> tuple[Key, ...]:
-    """The declared keys of a section type, in order; a field without a shape is no key."""
+    """The declared keys of a section type, in order; a field with neither shape nor interval is no key."""
     hints, keys = get_type_hints(section, include_extras=True), []
     for field in fields(section):
         kind, *said = get_args(hints[field.name]) or (None,)
+        said = [_in_interval(kind, one) if isinstance(one, Interval) else one for one in said]
         for shape in (one for one in said if isinstance(one, Shape)):
             name = next((one.name for one in said if isinstance(one, Spelled)), field.name)
             meaning = " ".join(one for one in said if isinstance(one, str))
@@ -288,6 +289,10 @@ def keys_of(section: type[Section]) -> tuple[Key, ...]:
             required = field.default is MISSING and NoneType not in get_args(kind)
             keys.append(Key(name, field.name, shape, required, default, meaning))
     return tuple(keys)
+
+
+def _in_interval(kind: object, allowed: Interval) -> Shape:
+    return Whole(allowed) if kind in (int, int | None) else Number(allowed)
 
 
 def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags: str) -> Any:
@@ -398,3 +403,18 @@ class TaggedUnion(Shape):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         return {"oneOf": [define(member, definitions, self.tag, word) for word, member in self.table.items()]}
+
+
+class Tagged(Section):
+    """A value that is stored by itself: the word of its kind, and every key."""
+
+    kinds: ClassVar[TaggedUnion]
+
+    @property
+    def kind(self) -> str:
+        return self.kinds.word_of(self)
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON form, from which `kinds` reads it back exactly."""
+        keys = keys_of(type(self))
+        return {"kind": self.kind, **{key.name: key.shape.write(getattr(self, key.attribute)) for key in keys}}
