@@ -4,7 +4,7 @@
 _REASONS: dict[str, dict[str, str]] = {
     "of a file's text; a larger one is refused": {"core.spec.document": "LARGEST_FILE LARGEST_INTEGER"},
     "how long a search goes on: any point it ends at is valid": {
-        "accounting.calibration": "_REACH _ROUNDS",
+        "accounting.calibration": "_MOST_STEPS _REACH _ROUNDS",
         "core.loss.mixture_pairs": "_STEPS",
     },
     "points of a grid, or how finely it is looked at: a coarser one costs width, never validity": {
