@@ -16,7 +16,7 @@ from sordino.core.validate import InputError, one_of
 from sordino.data import read_table
 from sordino.data.raw_columns import NUMBER, TEXT
 from sordino.data.sources.in_memory import from_arrays
-from sordino.data.sources.registry import column_kinds, existing_file
+from sordino.data.sources.registry import existing_file
 from sordino.data.table import Table
 
 
@@ -94,7 +94,7 @@ def _regression(name: str, rows: int, width: int) -> Callable[[Path], Benchmark]
 
 def _adult(folder: Path) -> Benchmark:
     table = read_table(folder / "adult.parquet")
-    kinds = column_kinds(table)
+    kinds = table.kinds
     if table.rows not in (48842, SLICE_ROWS) or (kinds.get("y"), kinds.get("split")) != (NUMBER, TEXT):
         raise InputError("Expected 48842 records with the columns y and split in adult.parquet; fetch the file again.")
     train = table.columns["split"].codes(lambda word: int(word == "train")) == 1

@@ -64,7 +64,7 @@ def test_an_item_is_named_after_its_paper_and_stands_in_that_folder():
 
 
 def test_without_a_checkout_the_command_says_where_the_papers_are(monkeypatch, capsys):
-    monkeypatch.setattr("sordino.cli.shared.papers_folder", lambda: None)
+    monkeypatch.setattr("sordino.cli.demo.papers_folder", lambda: None)
     assert main(["reproduce", "--list"]) == 2
     assert "source tree" in capsys.readouterr().err
 
@@ -236,7 +236,7 @@ def test_the_command_runs_a_named_item_and_answers_in_json(toy, capsys, tmp_path
 
 def test_results_are_written_and_checked_beside_the_papers_and_quick_ones_are_not(toy, capsys, tmp_path, monkeypatch):
     checkout = tmp_path / "checkout" / "papers"
-    monkeypatch.setattr("sordino.cli.shared.papers_folder", lambda: checkout)
+    monkeypatch.setattr("sordino.cli.demo.papers_folder", lambda: checkout)
     monkeypatch.syspath_prepend(str(checkout.parent))
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "toy-item", "--quick"]) == 0

@@ -95,7 +95,7 @@ def test_unknown_options_and_values_of_the_wrong_kind_are_refused(capsys, tmp_pa
 
 
 def test_running_out_of_memory_is_one_line(capsys, monkeypatch):
-    monkeypatch.setattr("sordino.cli.certify.read_spec", lambda _: bytearray(2**62))
+    monkeypatch.setattr("sordino.accounting.evaluate.read_spec", lambda _: bytearray(2**62))
     assert "does not fit into the memory" in refusal(capsys, "certify", "spec.json", code=1)
 
 

@@ -8,7 +8,8 @@ from sordino.accounting.evaluate import tightest
 from sordino.cli import main
 from sordino.core.gaussian import show_down
 from sordino.core.spec import read_spec
-from sordino.ledger import Ledger, LedgerRefusal, verification
+from sordino.ledger import Ledger, LedgerRefusal
+from sordino.ledger import ledger as ledgers
 from sordino.ledger.privacy_filter import PrivacyFilter
 from tests.cli.console import answer, refusal, shown
 
@@ -56,7 +57,7 @@ def test_verify_agrees_or_exits_with_2(capsys, spent, monkeypatch):
     assert found["sound"] is True
     assert [entry["verdict"] for entry in found["entries"]] == ["agrees"]
     with monkeypatch.context() as patch:
-        patch.setattr(verification, "_SAME", -0.5)
+        patch.setattr(ledgers, "_SAME", -0.5)
         assert "charged in full" in refusal(capsys, "ledger", "verify", spent, quiet=False)
     with monkeypatch.context() as patch:
         patch.setattr(PrivacyFilter, "fits", lambda *_: False)

@@ -188,7 +188,7 @@ def test_a_quoted_name_may_hold_another_delimiter(tmp_path, header, names):
 def test_a_header_that_two_delimiters_split_alike_is_refused_before_a_row_is_looked_at(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a;b,c\n1;2,3\n")
-    with pytest.raises(InputError, match="comma and semicolon, which split it equally often; say which"):
+    with pytest.raises(InputError, match="comma and semicolon; say which"):
         data.read_table(path)
     assert data.CsvFile(path, data.Dialect(delimiter=";")).names() == ("a", "b,c")
 
@@ -197,7 +197,7 @@ def test_rows_never_decide_about_the_delimiter(tmp_path):
     """The rows of both files would be split by another character more often than the header is."""
     for name, rows in (("a.csv", "1,2,3;4\n"), ("b.csv", "1;2\n")):
         (tmp_path / name).write_text(f"a;b\n{rows}")
-        assert data.CsvFile(tmp_path / name).delimiter() == ";"
+        assert data.CsvFile(tmp_path / name).headers()[0].delimiter == ";"
 
 
 def test_decimal_commas_are_declared_and_a_point_is_no_longer_one(tmp_path):

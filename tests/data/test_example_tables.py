@@ -14,7 +14,7 @@ import pytest
 from scipy import special
 
 from sordino import InputError, Relation
-from sordino.data import Number, encode, rand_health, rand_health_schema, schema_to_text
+from sordino.data import Number, encode, from_arrays, rand_health, rand_health_schema, schema_to_text
 from sordino.data.example_tables import GENERATORS, poisson
 
 MANY = 40_000
@@ -29,7 +29,9 @@ def drawn_by(word, records=MANY, dim=3, seed=20, **more):
 @pytest.mark.parametrize("dim", [1, 7])
 def test_encoding_under_the_schema_changes_nothing(word, dim):
     drawn = drawn_by(word, 5000, dim)
-    encoded = encode(drawn.schema, drawn.table, Relation.REPLACE_ONE)
+    kind = drawn.schema.declared_target().kind
+    words = {"y": kind.decode(drawn.target)} | {f"x{place}": column for place, column in enumerate(drawn.features.T)}
+    encoded = encode(drawn.schema, from_arrays(words), Relation.REPLACE_ONE)
     np.testing.assert_array_equal(encoded.features, drawn.features)
     np.testing.assert_array_equal(encoded.target, drawn.target)
     bound = drawn.schema.feature_norm_certificate()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sordino import InputError, Relation, data
 from sordino.data.raw_columns import text_array
+from sordino.data.sources.registry import parts_of
 from tests.data import odd_cells
 
 PLACES = (0, odd_cells.ROWS // 2 + 1, odd_cells.ROWS)
@@ -105,7 +106,7 @@ def test_no_cell_of_a_text_file_changes_how_others_are_read_or_stops(tmp_path, e
         file = text_file(tmp_path / "b.csv", odd_cells.with_cells(columns, place, dict.fromkeys(columns, cell)))
         after = data.CsvFile(file, dialect)
         others.are_read_alike(data.read_table(after), place)
-        (part,) = after.parts()
+        (part,) = parts_of(after)
         (streamed,) = part.tables(tuple(columns))
         others.are_read_alike(streamed, place)
 

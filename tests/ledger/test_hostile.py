@@ -9,7 +9,7 @@ import pytest
 
 from sordino import InputError, Relation
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
-from sordino.ledger import Ledger, LedgerError, LedgerRefusal, access, book, log
+from sordino.ledger import Ledger, LedgerError, LedgerRefusal, access, log
 from sordino.ledger.privacy_filter import Charge
 
 
@@ -84,7 +84,7 @@ def test_a_release_priced_by_one_book_is_not_entered_into_another(tmp_path, gaus
     assert ledger.balance().budget.relation is Relation.REPLACE_ONE
 
 
-@pytest.mark.parametrize("moment", ["_check_lock_works", "write_all", "flush"])
+@pytest.mark.parametrize("moment", ["_flocked", "write_all", "flush"])
 def test_a_ledger_exchanged_while_it_is_held_grants_nothing(tmp_path, gaussian_release, monkeypatch, moment):
     path, other = tmp_path / "ledger", tmp_path / "other"
     ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
@@ -134,7 +134,7 @@ def test_a_failure_is_a_finite_number(failure):
 
 def test_a_refusal_says_nothing_of_the_key(ledger, gaussian_release, release_with):
     with log.reading(ledger.path) as held:
-        key = book.header(ledger.path, held.opening).key
+        key = held.key
     with pytest.raises(LedgerRefusal) as refused:
         ledger.debit(*release_with(PureDP(40.0)))
     assert key.hex() not in str(refused.value) + repr(refused.value.balance)

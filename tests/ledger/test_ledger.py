@@ -227,7 +227,7 @@ def test_an_export_is_json_and_holds_neither_key_nor_fingerprint(ledger, gaussia
     assert found["entries"][0]["bound"]["certificates"]
     assert found["balance"]["releases"] == 1
     with log.reading(ledger.path) as held:
-        key = book.header(ledger.path, held.opening).key
+        key = held.key
         rows = book.known_rows(held)
     assert len(rows) == 2
     assert not any(secret in text for secret in (key.hex(), *rows.values()))
@@ -274,7 +274,7 @@ def test_other_columns_of_the_same_rows_do_not_warn(ledger, gaussian_release):
 
 def test_a_fingerprint_differs_between_ledgers_of_the_same_rows(ledger, tmp_path):
     other = Ledger.open(tmp_path / "other", "clinic", "replace-one", 1.0, 1e-5)
-    keys = [found._standing()[0].key for found in (ledger, other)]
+    keys = [bytes.fromhex(found._standing().opening["key"]) for found in (ledger, other)]
     assert keys[0] != keys[1]
     first, second = (fingerprint(key, {"age": np.arange(3)}) for key in keys)
     assert first != second

@@ -71,7 +71,7 @@ def test_an_odd_name_is_damage(ledger):
     for odd in ([1], [2, ONE], ["1", ONE], [1, "x"], [1, None], "no", [True, ONE]):
         ledger.path.write_bytes(content)
         with log.writing(ledger.path, 5.0) as file:
-            file.append(book._record(file, book.RELEASE, book.standing(file)[1], release=odd))
+            file.append(book._record(file, book.RELEASE, book.standing(file), release=odd))
         with pytest.raises(LedgerError, match="damaged"):
             ledger.entries()
 

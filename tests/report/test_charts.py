@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sordino.report.charts import AUDITED, CERTIFIED, Axis, Chart, Note, Series, draw, standalone
+from sordino.report.charts import AUDITED, CERTIFIED, Axis, Chart, Series, draw, standalone
 
 SVG = "{http://www.w3.org/2000/svg}"
 UPPER = Series("<upper>", ((1.0, 2.0), (10.0, 3.0), (100.0, 4.0)), CERTIFIED)
@@ -50,28 +50,19 @@ def test_a_gap_splits_a_line_and_a_lone_point_is_a_dot():
     assert not re.search(r"nan|inf\b", nothing)
 
 
-def test_discs_lie_apart_and_inside():
-    notes = tuple(Note(10.0 + k, 0.05, f"note {k}") for k in range(4))
-    discs = ET.fromstring(draw(chart(UPPER, notes=notes)).svg).findall(".//circle[@class='disc']")
-    places = [(float(disc.get("cx", "0")), float(disc.get("cy", "0"))) for disc in discs]
-    assert len(places) == 4
-    assert all(math.dist(a, b) >= 18 for k, a in enumerate(places) for b in places[:k])
-    assert all(0 < y < 300 for _, y in places)
-
-
 def texts(drawn: str) -> set[str]:
     return {"".join(element.itertext()) for element in ET.fromstring(drawn).iter(f"{SVG}text")}
 
 
 def test_a_file_of_its_own_is_well_formed_described_and_fetches_nothing():
-    drawn = standalone(figure(notes=(Note(10.0, 10.0, "a beats b from step 10"),)))
+    drawn = standalone(figure(remarks=("a beats b from step 10.",)))
     root = ET.fromstring(drawn)
     assert root.get("role") == "img"
     assert root.findtext(f"{SVG}title") == "A & B"
     description = root.findtext(f"{SVG}desc") or ""
     assert "theorem-2: 3000 at 1000." in description
-    assert "a beats b from step 10" in description
-    wanted = {"A & B", "delta < 1", "steps", "epsilon", "theorem-0", "1", "1. a beats b from step 10"}
+    assert "a beats b from step 10." in description
+    wanted = {"A & B", "delta < 1", "steps", "epsilon", "theorem-0", "1", "a beats b from step 10."}
     assert wanted <= texts(drawn)
     assert "href" not in drawn
     assert "<script" not in drawn
@@ -94,8 +85,8 @@ def test_lines_differ_without_colour():
 
 def test_everything_is_inside_the_page():
     long = Series("composition." + "x" * 60, ((1.0, 1.0), (1000.0, 5.0)))
-    crowd = tuple(Note(10.0 + k, 10.0, f"note {k}") for k in range(4))
-    for text in (standalone(figure(20, notes=crowd, remark="r" * 150)), standalone(chart(long, subtitle="s"))):
+    crowd = (*(f"remark {k}" for k in range(4)), "r" * 150)
+    for text in (standalone(figure(20, remarks=crowd)), standalone(chart(long, subtitle="s"))):
         root, rules = ET.fromstring(text), styles(text)
         width, height = float(root.get("width", 0)), float(root.get("height", 0))
         for element in (one for one in root.iter(f"{SVG}text") if one.get("x") is not None):

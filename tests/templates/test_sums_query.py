@@ -12,8 +12,8 @@ from sordino import InputError, Ledger, Spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
+from sordino.ledger import EntryVerdict
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
-from sordino.ledger.verification import EntryVerdict
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.rounds import run_sums
 from sordino.models.base import describe_model

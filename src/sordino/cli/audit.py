@@ -39,11 +39,8 @@ _methods = shared.among(lambda: (*library.method_names(), REPLAY))
     "audit",
     "Find a lower bound on the privacy loss of a run.",
     "sordino audit release",
-    "sordino audit release --out release/audit.json",
-    "sordino audit release --method replay --confidence 0.99",
     "sordino audit release --method replay --model mymodule:model",
     "sordino audit spec.json --method attack --models 1000 --confidence 0.95",
-    "sordino audit spec.json --method attack --cluster local --workers 4",
     "sordino audit network.json --method fleet --models 2000",
     "sordino audit python:mymodule:mean --claim claim.json --script found.py",
 )
@@ -95,13 +92,8 @@ def audit(
     # A folder of another program may hold a spec alone. A release is read whole, and once.
     release = library.stored_at(path) if {"bound", "settings"} & document.keys() else None
 
-    replayed = partial(
-        _replayed,
-        *(path, release, spec, model),
-        confidence=library.CONFIDENCE if confidence is None else confidence,
-        seed=secrets.randbits(32) if seed is None else seed,
-        seconds=seconds,
-    )
+    how = {"confidence": library.CONFIDENCE if confidence is None else confidence, "seconds": seconds}
+    replayed = partial(_replayed, path, release, spec, model, secrets.randbits(32) if seed is None else seed, **how)
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("`--method replay` cannot be combined with `--cluster`, `--keep` or `--plot`.")
@@ -126,8 +118,8 @@ def audit(
                 violated = tested.verdict.kind is library.VerdictKind.VIOLATED
         method = "exact" if spec.instance is None else library.usual_method(spec)
     elsewhere = cluster is not None or keep is not None
-    asked, delta = shared.asked_at(spec, delta)
-    sides = _fit_elsewhere(method, cluster, workers, keep, seed) if elsewhere else None
+    asked, delta = library.at_delta(spec, delta)
+    sides = _elsewhere(method, cluster, workers, keep, seed) if elsewhere else None
     sure = 0.95 if confidence is None else confidence
     options = library.AuditOptions(delta=delta, confidence=sure, models=models, seed=seed, fit_sides=sides)
     lower = library.audit(spec, method, options)
@@ -157,17 +149,17 @@ def _finish(answer: dict[str, Any], words: str, out: Path | None, as_json: bool,
 
 
 def _replayed(
-    path: Path, release: "StoredRelease | None", spec: Spec, model: str | None, **options: Any
+    path: Path, release: "StoredRelease | None", spec: Spec, model: str | None, seed: int, **how: Any
 ) -> "Implementation":
     """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
     if release is not None and release.kind.startswith(_CUSTOM):
         own = library.with_model(release, None) if model is None else library.reopen(path, **_named_model(model))
-        return library.replay_custom_release(own, **options)
+        return library.replay_custom_release(own, seed=seed, **how)
     if model is not None:
         raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
     if release is not None and "task" in release.settings:
-        return library.replay_release(release, **options)
-    return library.replay_chain(spec, **options)
+        return library.replay_release(release, seed=seed, **how)
+    return library.replay_chain(spec, seed=seed, **how)
 
 
 def _named_model(name: str) -> dict[str, Any]:
@@ -185,10 +177,8 @@ def _named_model(name: str) -> dict[str, Any]:
     given = dict(named) if isinstance(named, dict) else {"model": named}
     unknown = sorted(set(given) - {"model", "loss", "params", "constants"})
     if "model" not in given or unknown:
-        raise InputError(
-            "Expected --model to name a model, or a mapping with model and, where needed, loss, params and constants, "
-            f"got {', '.join(map(str, unknown)) or 'one without a model'}."
-        )
+        got = ", ".join(map(str, unknown)) or "one without a model"
+        raise InputError(f"--model names a model, or a mapping of model, loss, params and constants; got {got}.")
     return given
 
 
@@ -208,9 +198,7 @@ def _hunt(
     _finish(report.as_json(), "\n".join(words), out, as_json, violated=report.violated)
 
 
-def _fit_elsewhere(
-    method: str, cluster: str | None, workers: int, keep: Path | None, seed: int | None
-) -> "FitOnCluster":
+def _elsewhere(method: str, cluster: str | None, workers: int, keep: Path | None, seed: int | None) -> "FitOnCluster":
     """How an audit fits its models, if not simply here; refused before any data are read."""
     if not library.fits_models(method):
         option = "--keep" if cluster is None else "--cluster"

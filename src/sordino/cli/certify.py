@@ -6,7 +6,8 @@ from typing import Annotated
 from typer import Option
 
 from sordino.cli import library, shared
-from sordino.core.spec import read_spec
+
+_KNOBS = shared.among(lambda: library.KNOBS)
 
 
 @shared.command(
@@ -28,7 +29,7 @@ def certify(
     a finite epsilon, the command says so and still exits with code 0; with --json the tightest is then null.
     """
     shared.check_ending("--plot", plot, ".svg")
-    spec, delta = shared.asked_at(read_spec(spec_path), delta)
+    spec, delta = library.at_delta(spec_path, delta)
     explanation = library.explain(spec, delta)
     value, lines = library.as_json(explanation) if as_json else {}, str(explanation).split("\n")
     if everything:
@@ -36,10 +37,10 @@ def certify(
     if plot is not None:
         with shared.progress(library.POINTS) as begin:
             begin("epsilon against steps")
-            curves = library.steps_curves(spec, delta, lambda *_: begin("epsilon against steps"))
+            curves = library.steps_curves(spec, delta, lambda: begin("epsilon against steps"))
         shared.write_text(plot, library.steps_figure(curves))
-        lines += ["", f"Epsilon against steps: {plot}", *(f"  {crossing.sentence}" for crossing in curves.crossings)]
-        value["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in curves.crossings]
+        lines += ["", f"Epsilon against steps: {plot}", *(f"  {sentence}" for sentence in curves.remarks)]
+        value["crossings"] = [dict(zip(("steps", "from", "to"), one, strict=True)) for one in curves.crossings]
     shared.answer(as_json, value, *lines)
 
 
@@ -53,18 +54,15 @@ def calibrate(
     spec_path: shared.SpecPath,
     epsilon: Annotated[float, Option(help="Target epsilon; 0 asks for a total variation of at most delta.")],
     delta: shared.TargetDelta = None,
-    over: Annotated[
-        str,
-        Option(help="What to change: noise, steps or batch.", autocompletion=shared.among(lambda: library.KNOBS)),
-    ] = "noise",
-    output: Annotated[Path | None, Option("--out", "--output", help="Write the calibrated SPEC.json here.")] = None,
+    over: Annotated[str, Option(help="What to change: noise, steps or batch.", autocompletion=_KNOBS)] = "noise",
+    output: shared.OutFile = None,
     as_json: shared.AsJson = False,
 ) -> None:
     """Change one number of a run until its tightest bound meets (epsilon, delta).
 
     Sordino finds the least noise, the most steps, the smallest batch of a chain, or the largest batch of rounds.
     """
-    spec, delta = shared.asked_at(read_spec(spec_path), delta)
+    spec, delta = library.at_delta(spec_path, delta)
     found = library.calibrate(spec, epsilon, delta, over)
     if output is not None:
         shared.write_text(output, found.spec.to_json())

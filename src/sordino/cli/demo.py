@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sordino.cli import library, shared
+from sordino.cli import library
 from sordino.cli.audit import VIOLATED
-from sordino.cli.shared import AsJson, command, json_text, optional_text, progress, write_text
+from sordino.cli.shared import AsJson, command, json_text, progress, write_text
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
 
@@ -50,7 +50,14 @@ def demo(
 
     Takes about a minute. The extra `demo` brings the data.
     """
-    folder = _new_folder(out)
+    numbered = (Path("out") / f"demo-{number}" for number in count(1))
+    folder = next(path for path in numbered if not path.exists()) if out is None else out
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(f"{str(folder)!r} exists already. Name a new folder for --out.") from None
+    except OSError as error:
+        raise InputError(f"Expected a writable place for {str(folder)!r}, got: {error.strerror}.") from None
     say: Say = (lambda _: None) if as_json else typer.echo
     say(
         f"RAND Health Insurance Experiment: {library.rand_health_schema().records} records, each one year of one "
@@ -67,8 +74,7 @@ def demo(
         subjects = [library.open_subject(folder / name, ledger=ledger) for name in _QUESTIONS]
         written = library.write_report(subjects, folder / "report.html", begin)
     if as_json:
-        pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
-        made = {"folder": str(folder), "releases": done, "ledger": balance.to_dict(), "report": pages}
+        made = {"folder": folder, "releases": done, "ledger": balance.to_dict(), "report": written._asdict()}
         typer.echo(json_text(made))
     if written.private is not None:
         say(f"Report, may be published: {written.private}")
@@ -116,19 +122,6 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
     return done
 
 
-def _new_folder(out: Path | None) -> Path:
-    """The folder asked for, which must be new, or the first free one under out/."""
-    numbered = (Path("out") / f"demo-{number}" for number in count(1))
-    folder = next(path for path in numbered if not path.exists()) if out is None else out
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise InputError(f"{str(folder)!r} exists already. Name a new folder for --out.") from None
-    except OSError as error:
-        raise InputError(f"Expected a writable place for {str(folder)!r}, got: {error.strerror}.") from None
-    return folder
-
-
 @command(
     "reproduce",
     "Reproduce figures and tables of the papers.",
@@ -161,18 +154,21 @@ def reproduce(
         papers.list_items(as_json)
     else:
         run = papers.check if checked else papers.reproduce
-        target = out or (Path("results") if quick else shared.papers_folder())
+        target = out or (Path("results") if quick else papers_folder())
         run(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), target, as_json, afresh)
+
+
+def papers_folder() -> Path | None:
+    """The folder `papers/` of the checkout this package runs from, or None where it is installed without one."""
+    folder = Path(__file__).resolve().parents[3] / "papers"
+    return folder if (folder / "framework" / "item.py").is_file() else None
 
 
 def _papers_command() -> Any:
     """The module of the checkout that runs items, or a refusal that says where the papers are."""
-    root = shared.papers_folder()
+    root = papers_folder()
     if root is None:
-        raise InputError(
-            "The installed package has no folder papers/. Get the source tree and run pip install -e '.[reproduce]' "
-            "there."
-        )
+        raise InputError("There is no folder papers/. Get the source tree and run pip install -e '.[reproduce]' there.")
     if str(root.parent) not in sys.path:
         sys.path.insert(0, str(root.parent))
     return importlib.import_module("papers.framework.command")

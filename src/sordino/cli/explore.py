@@ -1,5 +1,6 @@
 """`sordino look`, `sordino explore check|compare|choose`: private questions about a table, and about fits of it."""
 
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -101,12 +102,8 @@ def choose(
     delta: shared.Delta,
     relation: shared.RelationWord,
     out: shared.OutFolder,
-    candidate: Annotated[
-        list[str] | None, Option(metavar="FORMULA", help="Such as 'ill ~ age'; may be repeated.")
-    ] = None,
-    effect_scale: Annotated[
-        list[float] | None, Option(help="Try each candidate with this effect size; may be repeated.")
-    ] = None,
+    candidate: Annotated[shared.Words, Option(metavar="FORMULA", help="'ill ~ age'; may be repeated.")] = None,
+    effect_scale: Annotated[list[float] | None, Option(help="Try each with this effect size; may be repeated.")] = None,
     trials: Annotated[float | None, Option(help="Expected number of trials. Default: eight per candidate.")] = None,
     ledger: shared.LedgerFile = None,
     seed: shared.Seed = None,
@@ -122,15 +119,10 @@ def choose(
     shared.check_out(out)
     if not candidate and not effect_scale:
         raise InputError("Give `--candidate` or `--effect-scale`: what to choose from.")
-    given = [
-        library.Candidate(
-            (formula or "all columns") + ("" if scale is None else f" [effect scale {scale:g}]"),
-            formula,
-            None if scale is None else {"effect_scale": scale},
-        )
-        for formula in candidate or [None]
-        for scale in effect_scale or [None]
-    ]
+    given = []
+    for formula, scale in product(candidate or [None], effect_scale or [None]):
+        name = (formula or "all columns") + ("" if scale is None else f" [effect scale {scale:g}]")
+        given.append(library.Candidate(name, formula, None if scale is None else {"effect_scale": scale}))
     library.existing_table(data)
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
     found = library.choose(model, str(data), given, schema=schema, trials=trials, random_state=seed, **spent)
@@ -155,8 +147,6 @@ def choose(
     "--ledger clinic.ledger --out first-look",
     "sordino look patients.csv --schema schema.json --describe --epsilon 0.5 --delta 1e-6 --relation replace-one "
     "--ledger clinic.ledger --out description",
-    "sordino look patients.csv --schema schema.json --ask 'test: age by smoker' --ask 'table: ward, smoker' "
-    "--epsilon 0.5 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out look",
 )
 def look(
     data: shared.PrivateRows,
@@ -164,7 +154,7 @@ def look(
     delta: shared.Delta,
     relation: shared.RelationWord,
     out: shared.OutFolder,
-    ask: Annotated[list[str] | None, Option(metavar="QUESTION", help=_QUESTIONS)] = None,
+    ask: Annotated[shared.Words, Option(metavar="QUESTION", help=_QUESTIONS)] = None,
     describe: Annotated[bool, Option("--describe", help="Describe every declared column: `--ask describe`.")] = False,
     schema: Annotated[Path | None, Option(help="Public schema file; not needed if you ask only for bounds.")] = None,
     records: Annotated[int | None, Option(help="Number of records, if there is no schema.")] = None,

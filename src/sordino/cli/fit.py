@@ -19,15 +19,10 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.signing_keys import SigningKey
 
+_MODELS = shared.among(lambda: MODELS)
 OPTIONS = {one.name: one for task, _ in MODELS.values() for one in task.options}
-_METHOD = (
-    "The method. auto takes the one with reliable intervals if the declared numbers allow it, otherwise the one with "
-    "the least expected error. An unknown word prints the list."
-)
-_KEEP = (
-    "With --engine: file that keeps finished rounds. After an interruption, the same command resumes without a "
-    "second debit. As private as the rows."
-)
+_METHOD = "auto takes one with reliable intervals, else the least expected error. An unknown word prints the list."
+_KEEP = "With --engine: file that keeps finished rounds, to resume without a second debit. As private as the rows."
 _EFFECT = (
     "COLUMN=VALUE in the table's units, may be repeated: the power to detect it. A bare VALUE applies to every "
     "column; for a number it is the effect of half the declared range."
@@ -42,9 +37,7 @@ _EFFECT = (
 )
 @shared.with_options(OPTIONS.values())
 def fit(
-    model: Annotated[
-        str, Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=shared.among(lambda: MODELS))
-    ],
+    model: Annotated[str, Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=_MODELS)],
     data: shared.PrivateRows,
     schema: shared.SchemaFile,
     epsilon: Annotated[float, Option(help="Epsilon of this fit, > 0.")],
@@ -96,8 +89,22 @@ def fit(
         raise InputError(f"`{alone}` needs `--engine`.")
     settings |= {"ledger": ledger, "seed": seed, "store": partial(_stored, out, signer, keep)}
     release = _fitted(model, data, schema, settings, formula)
+    bound, floating, view = release.bound, floating_point_answer(release.bound), release.spec.view.value
+    learned = {name: release.settings[name] for name in ("task", "method", library.EXPECTED_ERROR)}
+    if as_json:
+        more = {"view": view, "citation": str(bound.citation), "floating_point": floating}
+        shared.answer(True, shared.charged_json(release, out) | learned | more)
+        return
+    found, compared = library.summary_of(release), "" if ledger is None else f" --ledger {ledger}"
     shared.answer(
-        as_json, _answer(release, out) if as_json else None, *(() if as_json else _lines(release, out, ledger))
+        False,
+        None,
+        *release.cautions[:1],
+        *([*library.text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
+        f"fit       {learned['task']} by {learned['method']}",
+        *shared.charged_lines(release, out, f", {view} ({bound.theorem}: {bound.citation})"),
+        f"rounding  {floating['evidence']}: {floating['reason']}",
+        f"read it   sordino show {out}; hand it over: sordino report {out}{compared}",
     )
 
 
@@ -111,9 +118,8 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
         for category in shown:
             warnings.simplefilter("always", category)
         with shared.progress(len(library.STAGES)) as begin:
-            release = library.fit_table(
-                model, data, schema=declared, begin=lambda stage: begin(f"{model}: {stage}"), **settings
-            )
+            how: dict[str, Any] = {"begin": lambda stage: begin(f"{model}: {stage}")} | settings
+            release = library.fit_table(model, data, schema=declared, **how)
     # For the person at the terminal only: what was seen in private rows stays out of the answer and of the release.
     for sentence in [str(warning.message) for warning in caught if issubclass(warning.category, shown)]:
         typer.echo(printable(f"sordino: WARNING: {sentence}"), err=True)
@@ -129,38 +135,10 @@ def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: 
         return library.write_release(out, release, signer)
     except InputError as error:
         if keep is not None:
-            raise InputError(
-                f"{error} Nothing is lost: {str(keep)!r} contains every paid answer. Repeat the command when the "
-                "disk has room, or with another --out."
-            ) from None
+            kept = f"Nothing is lost: {str(keep)!r} contains every paid answer"
+            raise InputError(f"{error} {kept}. Repeat the command when there is room, or with another --out.") from None
         spare = library.write_release(Path(tempfile.mkdtemp(prefix="sordino-")) / out.name, release, signer)
         raise InputError(f"{error} The paid release is in {str(spare)!r} instead; move it.") from None
-
-
-def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
-    return shared.charged_json(release, out) | {
-        "task": release.settings["task"],
-        "method": release.settings["method"],
-        "view": release.spec.view.value,
-        "citation": str(release.bound.citation),
-        "floating_point": floating_point_answer(release.bound),
-        library.EXPECTED_ERROR: release.settings[library.EXPECTED_ERROR],
-    }
-
-
-def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str]:
-    """What was learned, what it cost, and what to type next."""
-    found, bound = library.summary_of(release), release.bound
-    floating = floating_point_answer(bound)
-    return [
-        *release.cautions[:1],
-        *([*library.text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
-        f"fit       {release.settings['task']} by {release.settings['method']}",
-        *shared.charged_lines(release, out, f", {release.spec.view.value} ({bound.theorem}: {bound.citation})"),
-        f"rounding  {floating['evidence']}: {floating['reason']}",
-        f"read it   sordino show {out}; hand it over: sordino report {out}"
-        + ("" if ledger is None else f" --ledger {ledger}"),
-    ]
 
 
 REGRESSIONS = tuple(word for word, (task, _) in MODELS.items() if task.linear)
@@ -202,7 +180,7 @@ def plan(
     if plot is not None:
         shared.write_text(plot, library.widths_figure(made))
     drawn = () if plot is None else ("", f"curve: {plot}")
-    shared.answer(as_json, made.as_dict() | {"plot": shared.optional_text(plot)}, *str(made).split("\n"), *drawn)
+    shared.answer(as_json, made.as_dict() | {"plot": plot}, *str(made).split("\n"), *drawn)
 
 
 def _by_column(option: str, given: list[str] | None) -> dict[str, float] | float | None:

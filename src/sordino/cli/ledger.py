@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from sordino.cli import library
-from sordino.cli.shared import AsJson, OutFile, RelationWord, answer, command, group, json_text, write_text
+from sordino.cli.shared import AsJson, OutFile, RelationWord, answer, command, group, json_text, put
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.results import text_table
 from sordino.core.spec import column_of
@@ -88,8 +87,7 @@ def export(
 ) -> None:
     """Write what may be published as JSON: budget, filter, balance and entries; no key and no fingerprints."""
     del as_json
-    exported = json_text(library.Ledger.at(path).export())
-    typer.echo(exported) if output is None else write_text(output, exported + "\n")
+    put(json_text(library.Ledger.at(path).export()) + "\n", output)
 
 
 def _balance_lines(balance: "Balance") -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 from sordino.accounting.calibration import KNOBS as KNOBS
 from sordino.accounting.calibration import calibrate as calibrate
 from sordino.accounting.evaluate import as_json as as_json
+from sordino.accounting.evaluate import at_delta as at_delta
 from sordino.accounting.evaluate import explain as explain
 from sordino.accounting.evaluate import finite as finite
 from sordino.auditing.cluster import FitOnCluster as FitOnCluster

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -11,7 +10,7 @@ import typer
 from typer import Option
 
 from sordino.cli import library
-from sordino.cli.shared import EngineWord, ReleaseFolder, RowsToPredict, command, json_text, write_text
+from sordino.cli.shared import EngineWord, OutFile, ReleaseFolder, RowsToPredict, command, json_text, put
 from sordino.core.results import as_csv
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
@@ -36,7 +35,7 @@ def predict(
     data: RowsToPredict,
     level: Annotated[float, Option(help="Nominal level of intervals, in (0, 1).")] = 0.9,
     draws: Annotated[int, Option(help="Predictive draws of each row.")] = 0,
-    out: Annotated[Path | None, Option(help="Write the table here instead of to stdout.")] = None,
+    out: OutFile = None,
     seed: Annotated[int | None, Option(help="For reproducible draws.")] = None,
     engine: EngineWord = None,
     as_json: Annotated[bool, Option("--json", help="JSON instead of CSV.")] = False,
@@ -58,31 +57,25 @@ def predict(
     if engine not in (None, "memory"):
         if out is None or as_json or seed is not None:
             raise InputError("`--engine` requires `--out` and cannot be combined with `--json` or `--seed`.")
-        rows = _in_parts(predictor, data, engine, level, draws, out)
+        rows, found = 0, texts_in_parts(predictor, data, engine, level, draws)
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal rows
+            for header, lines, many in found:
+                if not rows and many:
+                    yield header.encode()
+                rows += many
+                yield lines.encode()
+            if not rows:
+                raise InputError("The table has no rows to predict.")
+
+        library.write_file(out, pieces())
     else:
         table = _table(predictor, data, level, draws, seed)
         text, rows = json_text(table) + "\n" if as_json else as_csv(table), len(next(iter(table.values())))
-        typer.echo(text, nl=False) if out is None else write_text(out, text)
+        put(text, out)
     if out is not None and not as_json:
         typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as the rows they were predicted from")
-
-
-def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
-    """Write predictions part by part; how many rows there were."""
-    rows, found = 0, texts_in_parts(predictor, data, engine, level, draws)
-
-    def pieces() -> Iterator[bytes]:
-        nonlocal rows
-        for header, lines, many in found:
-            if not rows and many:
-                yield header.encode()
-            rows += many
-            yield lines.encode()
-        if not rows:
-            raise InputError("The table has no rows to predict.")
-
-    library.write_file(out, pieces())
-    return rows
 
 
 def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: int | None) -> dict[str, list[Any]]:
@@ -147,10 +140,7 @@ def texts_in_parts(
         raise InputError("The table has no parts. Check the path.")
     loose = next((part.name for part in parts if not part.ordered), None)
     if loose is not None:
-        raise InputError(
-            f"Predictions need rows in a fixed order, and {loose} has none. Add an ORDER BY to its query, or save it "
-            "as Parquet."
-        )
+        raise InputError(f"Predictions need ordered rows; {loose} has none. Add an ORDER BY, or save it as Parquet.")
     columns = library.check_parts(predictor.schema, parts, predictor.columns_to_read(parts[0].names()))
     work: Any = PredictionWork(predictor.release, level, draws, columns)
     asking = library.engine_of(engine)

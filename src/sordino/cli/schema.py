@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from sordino.cli import library
-from sordino.cli.shared import AsJson, OutFile, answer, command, group, print_document, write_text
+from sordino.cli.shared import AsJson, OutFile, Words, answer, command, group, print_document, write_text
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of, printable
 
@@ -30,12 +30,8 @@ def new(
     data: Annotated[Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file; its header and types are read.")],
     target: Annotated[str | None, Option(help="Name of the target column.")] = None,
     unit: Annotated[str | None, Option(metavar="NAME", help="The column that identifies the privacy unit.")] = None,
-    declare: Annotated[
-        Path | None, Option(help="Lines such as 'age: 0..110', or a codebook in JSON: Frictionless, CSVW.")
-    ] = None,
-    column: Annotated[
-        list[str] | None, Option(metavar="LINE", help="One line, or 'records = 600'; may be repeated.")
-    ] = None,
+    declare: Annotated[Path | None, Option(help="Lines like 'age: 0..110', or a codebook: Table Schema, CSVW.")] = None,
+    column: Annotated[Words, Option(metavar="LINE", help="One line, or 'records = 600'; may be repeated.")] = None,
     bounds: Annotated[Path | None, Option(help="Release of `sordino look`: take its charged bounds.")] = None,
     ask: Annotated[bool, Option("--ask", help="Ask for each column at the terminal.")] = False,
     delimiter: Annotated[str | None, Option(help="CSV only: the delimiter. Default: read from the header.")] = None,
@@ -100,7 +96,7 @@ def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: st
             raise InputError(f"`--delimiter`, `--decimal` and `--encoding` are for CSV files; {str(data)!r} is none.")
         return None
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
-    found = library.CsvFile(data, library.Dialect(delimiter=mark, encoding=encoding)).delimiter()
+    found = library.CsvFile(data, library.Dialect(delimiter=mark, encoding=encoding)).headers()[0].delimiter
     if not given and found in ",\t|":
         return None
     guessed = "," if found == ";" else "."
@@ -117,9 +113,8 @@ def _charged(release: Path, lines: list[str]) -> dict[str, str]:
 
 
 def _has_line(lines: list[str], name: str, sign: str = ":") -> bool:
-    return any(
-        line.lstrip().startswith(name) and line.lstrip()[len(name) :].lstrip().startswith(sign) for line in lines
-    )
+    plain = map(str.lstrip, lines)
+    return any(line.startswith(name) and line[len(name) :].lstrip().startswith(sign) for line in plain)
 
 
 _HOW = (
@@ -236,7 +231,8 @@ def check(
         private = " NON-PRIVATE" if finding.reads_private_data else ""
         lines.append(f"{finding.level}{private}{where}: {finding.message}")
     levels = [finding.level for finding in findings]
-    errors, warned = _number(levels.count("error"), "error"), _number(levels.count("warning"), "warning")
+    counts = ((levels.count(word), word) for word in ("error", "warning"))
+    errors, warned = (f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
     if "error" not in levels:
         whole = "The schema is complete" if data is None else "The schema and the table fit together"
         lines.append(f"{whole}, with {warned}." if "warning" in levels else f"{whole}.")
@@ -244,10 +240,6 @@ def check(
     if "error" in levels:
         wrong = "The schema has" if data is None else "The schema and the table do not fit together:"
         raise InputError(f"{wrong} {errors}, listed above.")
-
-
-def _number(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 app = group("Declare and check the public schema of a table.", new, impute, check)

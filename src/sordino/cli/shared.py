@@ -17,8 +17,7 @@ from sordino.cli import library
 from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.core.gaussian import show_up
-from sordino.core.spec import Spec
-from sordino.core.validate import OPEN_UNIT, InputError, number, printable
+from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.fitting.tasks.base import TaskOption
@@ -90,8 +89,8 @@ def answer(as_json: bool, value: Any, *lines: str) -> None:
 
 
 def json_text(value: Any) -> str:
-    """An answer as JSON."""
-    return json.dumps(value, indent=2, allow_nan=False)
+    """An answer as JSON, in which paths are texts."""
+    return json.dumps(value, indent=2, allow_nan=False, default=str)
 
 
 def print_document(text: str) -> None:
@@ -105,21 +104,9 @@ def write_text(path: Path, text: str) -> None:
     write_file(path, text.encode())
 
 
-def optional_text(path: Path | None) -> str | None:
-    """A path as JSON has it."""
-    return None if path is None else str(path)
-
-
-def asked_at(spec: Spec, flag: float | None) -> tuple[Spec, float]:
-    """The run with the delta to certify at as its own, and that delta: the flag wins over the spec's.
-
-    Theorems that choose windows, splits or parts choose them for the delta of the run.
-    """
-    delta = spec.delta if flag is None else flag
-    if delta is None:
-        raise InputError("There is no delta. Add it to the spec or pass --delta 1e-5.")
-    delta = number("delta", delta, OPEN_UNIT)
-    return (spec if spec.delta == delta else spec.with_values({"delta": delta})), delta
+def put(text: str, out: Path | None) -> None:
+    """A text on stdout, or whole in the file that is named for it."""
+    typer.echo(text, nl=False) if out is None else write_text(out, text)
 
 
 def check_ending(option: str, path: Path | None, *endings: str) -> None:
@@ -178,20 +165,11 @@ def among(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     return lambda incomplete: sorted(word for word in words() if word.startswith(incomplete))
 
 
-def papers_folder() -> Path | None:
-    """The folder `papers/` of the checkout this package runs from, or None where it is installed without one."""
-    folder = Path(__file__).resolve().parents[3] / "papers"
-    return folder if (folder / "framework" / "item.py").is_file() else None
-
-
 def engine_address(word: str | None) -> str | None:
     """The address of an engine; a warning says what a scheduler without TLS means."""
     if word is not None and word.startswith("dask://"):
-        typer.echo(
-            "sordino: WARNING: anyone who can reach this scheduler can run code on its workers, read their rows and "
-            "forge their answers. Use a tls:// address, or this machine alone.",
-            err=True,
-        )
+        harm = "anyone who can reach this scheduler can run code on its workers, read their rows and forge answers"
+        typer.echo(f"sordino: WARNING: {harm}. Use a tls:// address, or this machine alone.", err=True)
     return word
 
 
@@ -199,13 +177,12 @@ _ENGINES = (
     "Where to compute: memory (the default), streamed, tls://HOST:PORT or dask://HOST:PORT (a Dask scheduler), or "
     "spark://HOST:PORT. All but memory read the table in parts and fit by bounded-influence."
 )
+Words = list[str] | None  # of an option that may be repeated
 AsJson = Annotated[bool, Option("--json", help="Machine-readable answer on stdout.")]
 EngineWord = Annotated[str | None, Option(callback=engine_address, help=_ENGINES)]
 _CLUSTERS = "Fit on processes of this machine (local), or by tls://, dask:// or spark://."
 ClusterWord = Annotated[str | None, Option(metavar="ADDRESS", help=_CLUSTERS)]
-_SOURCES = (
-    "a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or postgresql://HOST/DATABASE#TABLE"
-)
+_SOURCES = "a CSV, Parquet or Arrow file, a folder or pattern, FILE.duckdb#TABLE, or postgresql://HOST/DATABASE#TABLE"
 PrivateRows = Annotated[str, Argument(metavar="DATA", help=f"Private rows: {_SOURCES}.")]
 RowsToPredict = Annotated[str, Argument(metavar="DATA", help=f"Rows, in which the target may be absent: {_SOURCES}.")]
 SpecPath = Annotated[Path, Argument(metavar="SPEC.json", help="Description of the run.")]
@@ -243,27 +220,17 @@ def released(as_json: bool, out: Path, release: "StoredRelease", value: dict[str
 
 def charged_json(release: "StoredRelease", out: Path) -> dict[str, Any]:
     """What was made and what it cost, for a machine."""
-    return {
-        "release": str(out),
-        "relation": release.spec.relation.value,
-        **release.protected.to_dict(),
-        "epsilon": release.epsilon,
-        "delta": release.delta,
-        "theorem": release.bound.theorem,
-        "private": release.private,
-        "ledger": None if release.ledger is None else dict(release.ledger),
-        "warnings": list(release.cautions),
-    }
+    head = {"release": out, "relation": release.spec.relation.value, **release.protected.to_dict()}
+    cost = {"epsilon": release.epsilon, "delta": release.delta, "theorem": release.bound.theorem}
+    ledger = None if release.ledger is None else dict(release.ledger)
+    return head | cost | {"private": release.private, "ledger": ledger, "warnings": list(release.cautions)}
 
 
 def charged_lines(release: "StoredRelease", out: Path, details: str = "") -> list[str]:
     """What was made and what it cost, for a person; `details` follow the relation."""
-    lines = [
-        f"release   {out}",
-        f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}"
-        f"{details or f' ({release.bound.theorem})'}",
-        f"unit      {release.protected.words}",
-    ]
+    how = f"{release.spec.relation.value}{details or f' ({release.bound.theorem})'}"
+    private = f"epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {how}"
+    lines = [f"release   {out}", f"private   {private}", f"unit      {release.protected.words}"]
     if release.protected.group is not None:
         lines.append(f"          {release.protected.group.sentence}")
     if release.ledger is None:

@@ -20,33 +20,23 @@ if TYPE_CHECKING:
     "Show coefficients, margins or answers, with intervals; costs no budget.",
     "sordino show release",
     "sordino show release --level 0.9 --contrast age=1,dose=-1 --wald age,dose",
-    "sordino show release --effects --at ward=surgery",
     "sordino show release --margins age --format latex --out margins.tex",
-    "sordino show release --draws 1000 --format csv --out draws.csv",
     "sordino show release --plot forest.svg --json",
 )
 def show(
     release: shared.ReleaseFolder,
     level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
-    contrast: Annotated[list[str] | None, Option(help="A sum of coefficients, age=1,dose=-1; may be repeated.")] = None,
-    wald: Annotated[list[str] | None, Option(help="Names age,dose: the test that all are 0; may be repeated.")] = None,
-    margins: Annotated[
-        list[str] | None, Option(help="Mean outcomes at a column's values, or all; may be repeated.")
-    ] = None,
+    contrast: Annotated[shared.Words, Option(help="A sum of coefficients, age=1,dose=-1; may be repeated.")] = None,
+    wald: Annotated[shared.Words, Option(help="Names age,dose: the test that all are 0; may be repeated.")] = None,
+    margins: Annotated[shared.Words, Option(help="Mean outcomes by a column's values, or all; repeatable.")] = None,
     effects: Annotated[bool, Option("--effects", help="Effects as differences of mean outcomes.")] = False,
-    at: Annotated[
-        list[str] | None, Option(help="With --margins or --effects: fix ward=surgery; may be repeated.")
-    ] = None,
+    at: Annotated[shared.Words, Option(help="With --margins or --effects: fix ward=surgery; may be repeated.")] = None,
     over: Annotated[Path | None, Option(help="With --margins or --effects: average over this public table.")] = None,
-    draws: Annotated[
-        int | None, Option(help="Print this many draws of the coefficients instead, as CSV or JSON.")
-    ] = None,
+    draws: Annotated[int | None, Option(help="Print so many draws of the coefficients instead: CSV or JSON.")] = None,
     seed: Annotated[int | None, Option(help="With --draws: a seed that repeats them.")] = None,
     plot: Annotated[Path | None, Option(help="Write a forest plot here, as SVG.")] = None,
-    format: Annotated[  # noqa: A002  (the word of the option)
-        str | None, Option(help=f"One of {', '.join(FORMATS)}; absent: text.")
-    ] = None,
-    out: Annotated[Path | None, Option(help="Write the answer here instead of to stdout.")] = None,
+    form: Annotated[str | None, Option("--format", help=f"One of {', '.join(FORMATS)}; absent: text.")] = None,
+    out: shared.OutFile = None,
     as_json: shared.AsJson = False,
 ) -> None:
     """Show a release in the units of the table.
@@ -58,20 +48,17 @@ def show(
     """
     number("level", level, OPEN_UNIT)
     shared.check_ending("--plot", plot, ".svg")
-    form = "json" if as_json else one_of("--format", format or "text", FORMATS)
-    if as_json and format not in (None, "json"):
-        raise InputError(f"`--json` cannot be combined with `--format {format}`.")
+    shape = "json" if as_json else one_of("--format", form or "text", FORMATS)
+    if as_json and form not in (None, "json"):
+        raise InputError(f"`--json` cannot be combined with `--format {form}`.")
     if draws is not None:
         whole_number("--draws", draws, Interval(1, 1_000_000))
-        one_of("--format with --draws", form if format or as_json else "csv", ("csv", "json"))
+        one_of("--format with --draws", shape if form or as_json else "csv", ("csv", "json"))
     outcomes = bool(margins or effects)
     if (at or over is not None) and not outcomes:
         raise InputError("`--at` and `--over` need `--margins` or `--effects`.")
     if outcomes + (draws is not None) + bool(contrast or wald or plot) > 1 or (margins and effects):
-        raise InputError(
-            "--margins, --effects, --draws, and --contrast with --wald and --plot cannot be combined. Ask once for "
-            "each."
-        )
+        raise InputError("--margins, --effects, --draws, and --contrast with --wald and --plot cannot be combined.")
     from sordino.inference.release import read_release  # noqa: PLC0415
 
     stored = read_release(release)
@@ -81,17 +68,18 @@ def show(
         table, names = stored.summary(level), ("answers", "bands", "models", "about", "level")
         kept = {name: stored.settings[name] for name in names if name in stored.settings}
         answer = table.as_dict() if isinstance(table, library.Summary) else kept
-        _answer({"release": str(release)} | answer, table, form, out)
+        _answer({"release": str(release)} | answer, table, shape, out)
     elif draws is not None:
         drawn = {name: values.tolist() for name, values in library.named_draws(stored, draws, seed).items()}
-        _print(shared.json_text(drawn) + "\n" if form == "json" else library.as_csv(drawn), out)
+        _print(shared.json_text(drawn) + "\n" if shape == "json" else library.as_csv(drawn), out)
     elif outcomes:
         names = None if effects or "all" in (margins or ()) else margins
-        kept = {"at": _values(at or ()), "over": None if over is None else str(over), "level": level}
+        fixed = dict(map(_fixed, at or ()))
+        kept = {"at": fixed, "over": None if over is None else str(over), "level": level}
         made = library.effects(stored, names, **kept) if effects else library.margins(stored, names, **kept)
-        _answer({"release": str(release)} | made.as_dict(), made, form, out)
+        _answer({"release": str(release)} | made.as_dict(), made, shape, out)
     else:
-        _coefficients(stored, release, level, contrast or [], wald or [], plot, form, out)
+        _coefficients(stored, release, level, contrast or [], wald or [], plot, shape, out)
 
 
 def _answer(answer: dict[str, Any], shown: "Result", form: str, out: Path | None, more: str = "") -> None:
@@ -104,21 +92,16 @@ def _answer(answer: dict[str, Any], shown: "Result", form: str, out: Path | None
 
 
 def _print(text: str, out: Path | None) -> None:
-    if out is None:
-        typer.echo(text, nl=False)
-        return
-    shared.write_text(out, text)
-    typer.echo(printable(f"written: {out}"))
+    shared.put(text, out)
+    if out is not None:
+        typer.echo(printable(f"written: {out}"))
 
 
-def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in given:
-        name, mark, value = text.partition("=")
-        if not mark or not name.strip():
-            raise refuse("--at", "to read like ward=surgery", text)
-        found[name.strip()] = value.strip()
-    return found
+def _fixed(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name.strip():
+        raise refuse("--at", "to read like ward=surgery", text)
+    return name.strip(), value.strip()
 
 
 def _coefficients(
@@ -145,7 +128,7 @@ def _coefficients(
         target = None if stored.schema is None or stored.schema.target is None else stored.schema.target.name
         shared.write_text(plot, library.forest_figure(found, target or ""))
     extra = {"contrasts": [one.as_dict() for one in sums], "wald": [one.as_dict() for one in tests]}
-    answer = {"release": str(folder)} | found.as_dict() | extra | {"plot": shared.optional_text(plot)}
+    answer = {"release": str(folder)} | found.as_dict() | extra | {"plot": plot}
     more = "\n\n" + library.lines_as_text(found, sums) if sums else ""
     more += "".join(f"\n\n{one}" for one in tests)
     more += f"\n\nforest plot: {printable(str(plot))}" if plot is not None else ""
@@ -185,25 +168,18 @@ def report(
         subjects = library.paid_once(subjects)
         written = library.write_report(subjects, out, begin)
     listed = [
-        {
-            "name": subject.name,
-            "epsilon": library.finite(subject.epsilon),
-            "delta": subject.release.delta,
-            "may_leave": subject.may_leave,
-            "understated": subject.understated,
-            "as_charged": None if book is None else not subject.not_as_charged,
-            "discrepancies": [words for _, words in subject.discrepancies],
-            "unverified": subject.unverified,
-            "verdict": None if subject.verdict is None else subject.verdict.kind.value,
-        }
-        for subject in subjects
+        {name: getattr(one, name) for name in ("name", "may_leave", "understated", "unverified")}
+        | {"epsilon": library.finite(one.epsilon), "delta": one.release.delta}
+        | {"as_charged": None if book is None else not one.not_as_charged}
+        | {"discrepancies": [words for _, words in one.discrepancies]}
+        | {"verdict": None if one.verdict is None else one.verdict.kind.value}
+        for one in subjects
     ]
-    pages = {"private": shared.optional_text(written.private), "non_private": shared.optional_text(written.non_private)}
     compared = "" if ledger is not None else "; the charge was not compared with a ledger (--ledger)"
     said = {written.private: f"may be published{compared}", written.non_private: "NON-PRIVATE, must not be published"}
     lines = [f"{page}: {words}" for page, words in said.items() if page is not None]
     lines += [f"{subject.name}: {subject.unverified}" for subject in subjects if subject.unverified]
-    shared.answer(as_json, pages | {"releases": listed}, *lines)
+    shared.answer(as_json, written._asdict() | {"releases": listed}, *lines)
     for subject in subjects:
         if subject.discrepancies:
             raise InputError(f"{subject.name} must not be published: {subject.discrepancy}")

@@ -16,25 +16,17 @@ if TYPE_CHECKING:
     from sordino.ledger.signing_keys import SigningKey
 
 _LONGEST = 4096
-INTEGRITY = (
-    "Only integrity was checked: nothing has changed since someone signed it. To check who signed, give --key with a "
-    "fingerprint from the signer."
-)
-CLAIM = "The time is the signer's word."
+INTEGRITY = "Only integrity was checked. To check who signed, give --key with a fingerprint from the signer."
 _SIGNER = "Fingerprint of the key that must have signed. Without it, only integrity is checked."
 
-PassphraseFile = Annotated[
-    Path | None, Option(help="File with the passphrase in its first line. Default: Sordino asks for it.")
-]
+PassphraseFile = Annotated[Path | None, Option(help="File with the passphrase in line 1. Default: Sordino asks.")]
 
 
 @command("key", "Make a key; files are never overwritten.", "sordino sign key clinic.key --passphrase")
 def key(
     path: Annotated[Path, Argument(metavar="KEY", help="Private key file to create; the public half is KEY.pub.")],
     passphrase: Annotated[bool, Option("--passphrase", help="Ask for a passphrase to encrypt it with.")] = False,
-    passphrase_file: Annotated[
-        Path | None, Option(help="Take the passphrase from the first line of this file.")
-    ] = None,
+    passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an Ed25519 key: a private file that only its owner can read, and the public half beside it.
@@ -45,16 +37,14 @@ def key(
     library.need_cryptography()
     word = None if passphrase_file is None else first_line(passphrase_file)
     if word is None and passphrase:
-        word = _asked("Passphrase", again=True)
+        if not sys.stdin.isatty():
+            raise InputError("There is no terminal to ask for the passphrase. Give --passphrase-file.")
+        word = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
     made = library.new_key(path, word)
-    sealed = word is not None
-    answer(
-        as_json,
-        {"private": str(path), "public": f"{path}.pub", "fingerprint": made.fingerprint, "sealed": sealed},
-        f"private      {path} ({'encrypted with a passphrase' if sealed else 'NOT encrypted: every reader can sign'})",
-        f"public       {path}.pub",
-        f"fingerprint  {made.fingerprint}",
-    )
+    how = "NOT encrypted: every reader can sign" if word is None else "encrypted with a passphrase"
+    value = {"private": path, "public": f"{path}.pub", "fingerprint": made.fingerprint, "sealed": word is not None}
+    told = (f"private      {path} ({how})", f"public       {path}.pub", f"fingerprint  {made.fingerprint}")
+    answer(as_json, value, *told)
 
 
 @command("fingerprint", "Print the fingerprint of a key.", "sordino sign fingerprint clinic.key.pub")
@@ -72,7 +62,7 @@ def signing_key(path: Path, passphrase_file: Path | None) -> "SigningKey":
     library.need_cryptography()
     word = None if passphrase_file is None else first_line(passphrase_file)
     if word is None and library.is_sealed(path) and sys.stdin.isatty():
-        word = _asked(f"Passphrase of {printable(str(path))}", again=False)
+        word = typer.prompt(f"Passphrase of {printable(str(path))}", hide_input=True, err=True)
     return library.read_key(path, word)
 
 
@@ -85,12 +75,6 @@ def first_line(path: Path) -> str:
     if not line:
         raise InputError("The first line of --passphrase-file is empty. It must contain the passphrase.")
     return line
-
-
-def _asked(question: str, *, again: bool) -> str:
-    if not sys.stdin.isatty():
-        raise InputError("There is no terminal to ask for the passphrase. Give --passphrase-file.")
-    return typer.prompt(question, hide_input=True, confirmation_prompt=again, err=True)
 
 
 @command("release", "Sign a release folder.", "sordino sign release release --key clinic.key")
@@ -110,11 +94,8 @@ def sign_release(
     signer = signing_key(key_file, passphrase_file)
     library.stored_at(release)  # a folder that is no whole release is not worth a signature
     found = library.sign_folder(release, library.RELEASE, signer, replace=replace)
-    answer(
-        as_json,
-        {"release": str(release), "signer": found.signer, "made": found.made, "files": len(found.files)},
-        f"{release}: {len(found.files)} files signed by {found.signer}",
-    )
+    value = {"release": str(release), "signer": found.signer, "made": found.made, "files": len(found.files)}
+    answer(as_json, value, f"{release}: {len(found.files)} files signed by {found.signer}")
 
 
 @command(
@@ -129,9 +110,7 @@ def dossier(
     ledger: Annotated[Path | None, Option(help="Ledger that was charged, to compare with.")] = None,
     key_file: Annotated[Path | None, Option("--key", metavar="KEY", help="Private key to sign with.")] = None,
     passphrase_file: PassphraseFile = None,
-    audit: Annotated[
-        Path | None, Option(help="Output of `sordino audit --json`. Default: the folder's audit.json.")
-    ] = None,
+    audit: Annotated[Path | None, Option(help="Output of `audit --json`. Default: the folder's audit.json.")] = None,
     statements: Annotated[Path | None, Option(metavar="JSON", help="JSON file with the site's statements.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -153,13 +132,14 @@ def dossier(
     waiting, page = [one.ident for one in answers if one.open], out / "index.html"
     signed = None if signer is None else signer.fingerprint
     missing = ", ".join(name for name in library.STATEMENTS if name not in (said or {}))
+    open_ones = f"open      {', '.join(waiting)}: give {missing} in --statements, or write on the page"
     answer(
         as_json,
-        {"dossier": str(out), "page": str(page), "signer": signed, "questions": len(answers), "open": waiting},
+        {"dossier": out, "page": page, "signer": signed, "questions": len(answers), "open": waiting},
         f"dossier   {out}, page {page}",
         f"signed    {'NOT: give --key' if signed is None else f'by {signed}'}",
         f"answered  {len(answers) - len(waiting)} of {len(answers)} questions",
-        *([f"open      {', '.join(waiting)}: give {missing} in --statements, or write on the page"] if waiting else []),
+        *([open_ones] if waiting else []),
     )
 
 
@@ -187,33 +167,26 @@ def verify(
     if subject.discrepancies:
         raise InputError(f"{subject.name} contradicts its certificate or its charge: {subject.discrepancy}")
     paid = "the ledger that was named" if ledger is not None else library.check_entry(folder, subject.release)
-    charged = subject.release.ledger
-    compared = f"compared with {paid}" if paid else "as the folder claims; --ledger compares"
+    checked, last = "integrity only", INTEGRITY
+    if found.known:
+        checked, last = "signer and integrity", "The key is the one that you named."
+    entry, charged = subject.release.ledger, "to no ledger"
+    if entry is not None:
+        compared = f"compared with {paid}" if paid else "as the folder claims; --ledger compares"
+        charged = f"as entry {entry.get('entry')} of {entry.get('dataset')}, {compared}"
+    value = {name: getattr(found, name) for name in ("about", "signer", "made", "software")}
+    value |= {"folder": folder, "checked": checked, "files": [one._asdict() for one in found.files]}
+    value |= {"epsilon": library.finite(subject.epsilon), "delta": subject.release.delta}
     answer(
         as_json,
-        {
-            "folder": str(folder),
-            "about": found.about,
-            "signer": found.signer,
-            "checked": "signer and integrity" if found.known else "integrity only",
-            "made": found.made,
-            "software": found.software,
-            "files": [one._asdict() for one in found.files],
-            "epsilon": library.finite(subject.epsilon),
-            "delta": subject.release.delta,
-            "entry_compared_with": paid or None,
-        },
+        value | {"entry_compared_with": paid or None},
         f"{folder}: {found.about}, {len(found.files)} files as signed",
         f"signed by  {found.signer}",
-        f"at         {found.made}, with Sordino {found.software}. {CLAIM}",
+        f"at         {found.made}, with Sordino {found.software}. The time is the signer's word.",
         f"certified  epsilon {show_up(subject.epsilon)} at delta {subject.release.delta:g}, computed again",
-        "charged    to no ledger"
-        if charged is None
-        else f"charged    as entry {charged.get('entry')} of {charged.get('dataset')}, {compared}",
-        "The key is the one that you named." if found.known else INTEGRITY,
+        f"charged    {charged}",
+        last,
     )
 
 
-app = group(
-    "Make keys, sign releases, write dossiers, verify them.", key, show_fingerprint, sign_release, dossier, verify
-)
+app = group("Make keys, sign releases, write dossiers.", key, show_fingerprint, sign_release, dossier, verify)

@@ -35,10 +35,7 @@ def start(
     Ctrl-C, `sordino start DATA` continues with them. Nothing is spent before you say yes to the fit.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise InputError(
-            "`sordino start` needs a terminal. In a script use `sordino schema new`, `ledger open`, `plan`, "
-            "`fit` and `report`."
-        )
+        raise InputError("`sordino start` needs a terminal. In a script use `schema new`, `ledger open` and `fit`.")
     table = data if data is not None else Path(typer.prompt("Which table (CSV, Parquet or Arrow file)?"))
 
     library.existing_table(table)
@@ -119,10 +116,8 @@ class Walk:
         unit = library.read_schema(self.schema).unit  # the ledger counts in the unit that the schema declares
         column = None if unit is None else unit.column
         keyed = () if unit is None or column is None else ("--unit", column, "--most-records", str(unit.most_records))
-        self._run(
-            *("ledger", "open", str(self.ledger), "--dataset", given["dataset"], "--relation", given["relation"]),
-            *("--epsilon", given["budget"], "--delta", given["budget_delta"], *keyed),
-        )
+        fixed = ("--dataset", given["dataset"], "--relation", given["relation"], "--epsilon", given["budget"])
+        self._run("ledger", "open", str(self.ledger), *fixed, "--delta", given["budget_delta"], *keyed)
 
     def plan(self) -> None:
         """What a budget would give, as often as asked; no row is read."""
@@ -151,10 +146,8 @@ class Walk:
         self._check()
         if not typer.confirm(f"This reads the rows and spends {spends}. Go on?", default=False):
             raise typer.Abort
-        self._run(
-            *("fit", self.answers["model"], str(self.table), "--schema", str(self.schema), *self._privacy()),
-            *("--ledger", str(self.ledger), "--out", str(folder)),
-        )
+        private = (*self._privacy(), "--ledger", str(self.ledger), "--out", str(folder))
+        self._run("fit", self.answers["model"], str(self.table), "--schema", str(self.schema), *private)
         self._keep(release=str(folder))
 
     def report(self) -> None:
@@ -229,11 +222,9 @@ class Walk:
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            typer.echo(
-                f"sordino: the step above was refused. Correct {_shown(self.lines)} or {_shown(self.schema)} if the "
-                f"message is about them, and run `sordino start {_shown(self.table)}` to continue.",
-                err=True,
-            )
+            files = f"{_shown(self.lines)} or {_shown(self.schema)} if the message is about them"
+            again = f"run `sordino start {_shown(self.table)}` to continue"
+            typer.echo(f"sordino: the step above was refused. Correct {files}, and {again}.", err=True)
             raise typer.Exit(code)
 
 

@@ -6,8 +6,8 @@ from sordino.data.columns.base import MissingRule as MissingRule
 from sordino.data.columns.base import column_kind as column_kind
 from sordino.data.columns.category import Boolean as Boolean
 from sordino.data.columns.category import Category as Category
-from sordino.data.columns.interaction import Interaction as Interaction
 from sordino.data.columns.number import Date as Date
+from sordino.data.columns.number import Interaction as Interaction
 from sordino.data.columns.number import Measurement as Measurement
 from sordino.data.columns.number import Number as Number
 from sordino.data.columns.number import Ordered as Ordered

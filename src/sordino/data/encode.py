@@ -13,7 +13,7 @@ from sordino.data.raw_columns import Column
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
 from sordino.data.sources.in_memory import from_matrix
-from sordino.data.sources.registry import TablePart, column_kinds, joined, parts_of, read_table
+from sordino.data.sources.registry import TablePart, joined, parts_of, read_table
 from sordino.data.table import Table, empty_columns
 from sordino.data.units import UnitGroups, grouped, key_codes
 
@@ -64,10 +64,8 @@ def encode(schema: Schema, table: Table, relation: Relation) -> EncodedTable:
 def check_number(schema: Schema, relation: Relation, number: int) -> None:
     """Under replace-one the number of records, or units, is public and must be the declared one."""
     if relation is Relation.REPLACE_ONE and number != schema.records:
-        raise InputError(
-            f"Expected {schema.records} {schema.counted} as the schema declares, got {number}; under replace-one the "
-            "number is public, so correct the declaration or the table."
-        )
+        public = "under replace-one the number is public, so correct the declaration or the table"
+        raise InputError(f"Expected {schema.records} {schema.counted} as the schema declares, got {number}; {public}.")
 
 
 def unit_groups(schema: Schema, table: Table) -> UnitGroups | None:
@@ -84,7 +82,7 @@ def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
     # A table without records is answered with noise: under add-remove it is a neighbour of every table with one.
     _refuse_absent([name for feature in schema.features for name in feature.reads], table.names)
     if schema.extra_columns == ExtraColumns.REFUSE:
-        refuse_undeclared(undeclared_columns(schema, table))
+        refuse_undeclared(schema, table.names)
     features = empty_columns(table.rows, len(schema.feature_names))
     if schema.intercept:
         features[:, 0] = 1.0
@@ -100,10 +98,8 @@ def _refuse_absent(
 ) -> None:
     absent = [name for name in dict.fromkeys(wanted) if name not in set(names)]
     if absent:
-        raise InputError(
-            f"Expected the declared columns {shown_names(absent)} in {where}, got {shown_names(names)}; correct the "
-            f"schema or {what}."
-        )
+        declared = f"Expected the declared columns {shown_names(absent)} in {where}"
+        raise InputError(f"{declared}, got {shown_names(names)}; correct the schema or {what}.")
 
 
 def cells_of(schema: Schema, declared: DeclaredColumn, table: Table) -> ReadCells:
@@ -132,19 +128,17 @@ def check_types(schema: Schema, table: Table) -> None:
         schema.weight.shares(table.columns[schema.weight.column], ())
 
 
-def refuse_undeclared(extra: Sequence[str], about: str = "") -> None:
+def refuse_undeclared(schema: Schema, names: Sequence[str], about: str = "") -> None:
     """Refuse columns that nobody declared."""
-    if extra:
-        raise InputError(
-            f"Expected only declared columns, got {shown_names(extra)} as well; declare or drop them, or set "
-            f"extra_columns to 'ignore'.{about}"
-        )
+    if extra := undeclared_columns(schema, names):
+        remedy = "declare or drop them, or set extra_columns to 'ignore'"
+        raise InputError(f"Expected only declared columns, got {shown_names(extra)} as well; {remedy}.{about}")
 
 
-def undeclared_columns(schema: Schema, table: Table) -> tuple[str, ...]:
-    """Columns of the table that the schema does not name."""
+def undeclared_columns(schema: Schema, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of a table's columns that the schema does not name."""
     declared = set(schema.named_columns())
-    return tuple(name for name in table.names if name not in declared)
+    return tuple(name for name in names if name not in declared)
 
 
 def counting_column(schema: Schema, names: Sequence[str]) -> str:
@@ -167,25 +161,21 @@ def check_parts(
     """The columns to read, all declared ones but those `apart` or those in `only`; reads no row."""
     if not parts:
         raise InputError("The table has no parts. Check the path.")
-    declared = schema.named_columns()
-    columns = tuple(name for name in declared if name not in apart) if only is None else tuple(only)
+    columns = tuple(name for name in schema.named_columns() if name not in apart) if only is None else tuple(only)
     first: dict[str, tuple[str, str]] = {}
     for part in parts:
         names = part.names()
         _refuse_absent(columns, sorted(names), *(() if len(parts) == 1 else (part.name, "that part")))
         if only is None and schema.extra_columns == ExtraColumns.REFUSE:
-            about = f" This is about {part.name}." if len(parts) > 1 else ""
-            refuse_undeclared([name for name in names if name not in declared], about)
+            refuse_undeclared(schema, names, f" This is about {part.name}." if len(parts) > 1 else "")
         empty = part.empty()
         if empty is None:
             continue
-        for name, kind in column_kinds(empty).items():
+        for name, kind in empty.kinds.items():
             known, where = first.setdefault(name, (kind, part.name))
             if name in columns and known != kind:
-                raise InputError(
-                    f"Expected one type of column {name!r} in all parts, got a {known} in {where} and a {kind} in "
-                    f"{part.name}; convert one of them."
-                )
+                both = f"a {known} in {where} and a {kind} in {part.name}"
+                raise InputError(f"Expected one type of column {name!r} in all parts, got {both}; convert one of them.")
         if only is None:
             check_types(schema, empty)
     return columns

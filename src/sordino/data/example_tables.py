@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 from importlib import import_module, resources
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +22,12 @@ TARGET_NAME = "y"
 
 
 class Synthetic(NamedTuple):
-    """Drawn records, their truth, and a schema under which `encode` gives back `features` and `target` exactly."""
+    """Drawn records as `schema` encodes them, and their truth."""
 
     features: NDArray[np.float64]
     target: np.ndarray
     truth: Mapping[str, object]
     schema: Schema
-    table: Table
 
 
 def _design(
@@ -46,28 +44,19 @@ def _design(
     return rows, theta * (signal / np.linalg.norm(theta))
 
 
-def _assembled(
-    rows: NDArray[np.float64], raw_target: np.ndarray, kind: ColumnKind, cap: float, truth: Mapping[str, object]
-) -> Synthetic:
-    names = tuple(f"x{index}" for index in range(rows.shape[1]))
-    schema = Schema(
-        records=len(rows),
-        features=tuple(Feature(name, Number(-cap, cap, UNSCALED)) for name in names),
-        target=Target(TARGET_NAME, kind),
-        intercept=False,
-        row_norm=RowNorm(cap, includes_intercept=False),
-        description="Synthetic: the bounds and the row-norm cap hold by construction.",
-    )
-    columns = {name: rows[:, index] for index, name in enumerate(names)}
-    table = from_arrays({**columns, TARGET_NAME: raw_target})
-    target = kind.encode_target(kind.read(TARGET_NAME, table.columns[TARGET_NAME], schema.missing_tokens))
-    return Synthetic(rows, target, MappingProxyType(dict(truth)), schema, table)
+def _drawn(rows: NDArray[np.float64], target: np.ndarray, kind: ColumnKind, cap: float, **truth: object) -> Synthetic:
+    features = tuple(Feature(f"x{index}", Number(-cap, cap, UNSCALED)) for index in range(rows.shape[1]))
+    about = "Synthetic: the bounds and the row-norm cap hold by construction."
+    norm = RowNorm(cap, includes_intercept=False)
+    schema = Schema(len(rows), features, Target(TARGET_NAME, kind), intercept=False, row_norm=norm, description=about)
+    return Synthetic(rows, target, truth, schema)
 
 
 def logistic(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 4.0) -> Synthetic:
     """Draw y in {-1, +1} with P(y = 1) = 1 / (1 + exp(-x theta)) and |theta| = `signal`."""
     rows, theta = _design(rng, records, dim, cap, signal)
-    return _assembled(rows, rng.random(records) < special.expit(rows @ theta), Boolean(), cap, {"theta": theta})
+    target = np.where(rng.random(records) < special.expit(rows @ theta), 1.0, -1.0)
+    return _drawn(rows, target, Boolean(), cap, theta=theta)
 
 
 def softmax(
@@ -78,8 +67,7 @@ def softmax(
     rows, theta = _design(rng, records, dim, cap, signal, classes)
     # The largest of logits plus independent Gumbel noise is a draw from the softmax.
     codes = np.argmax(rows @ theta + rng.gumbel(size=(records, classes)), axis=1)
-    kind = Category(tuple(str(code) for code in range(classes)))
-    return _assembled(rows, codes, kind, cap, {"theta": theta})
+    return _drawn(rows, codes, Category(tuple(str(code) for code in range(classes))), cap, theta=theta)
 
 
 def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
@@ -90,7 +78,7 @@ def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.
     largest_mean = math.exp(cap * signal)
     bound = float(math.ceil(largest_mean + 10.0 * math.sqrt(largest_mean) + 30.0))
     counts = np.minimum(rng.poisson(np.exp(rows @ theta)), bound)
-    return _assembled(rows, counts, Number(0.0, bound, UNSCALED), cap, {"theta": theta, "count_bound": bound})
+    return _drawn(rows, counts, Number(0.0, bound, UNSCALED), cap, theta=theta, count_bound=bound)
 
 
 # A Gaussian leaves ten standard deviations with probability 1.6e-23: the target bound is public and clips nothing.
@@ -104,9 +92,8 @@ def linear(
     number("noise", noise, POSITIVE)
     rows, theta = _design(rng, records, dim, cap, signal)
     bound = cap * signal + _TAIL * noise
-    target = rows @ theta + noise * rng.standard_normal(records)
-    kind = Number(-bound, bound, UNSCALED)
-    return _assembled(rows, np.clip(target, -bound, bound), kind, cap, {"theta": theta, "noise": noise})
+    target = np.clip(rows @ theta + noise * rng.standard_normal(records), -bound, bound)
+    return _drawn(rows, target, Number(-bound, bound, UNSCALED), cap, theta=theta, noise=noise)
 
 
 GENERATORS: dict[str, Callable[..., Synthetic]] = {
@@ -137,9 +124,7 @@ def rand_health(target: str = "any-visit") -> ExampleTable:
     try:
         randhie = import_module("statsmodels.datasets.randhie")
     except ImportError:
-        raise InputError(
-            "The RAND health data come with statsmodels. Install it with: pip install 'sordino[demo]'."
-        ) from None
+        raise InputError("The RAND health data come with statsmodels: pip install 'sordino[demo]'.") from None
     frame, schema = randhie.load_pandas().data, rand_health_schema()
     columns = {str(name): np.asarray(frame[name]) for name in frame.columns}
     features = {feature.name: columns[feature.name] for feature in schema.features}

@@ -29,9 +29,8 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2 or self.target.shape != (len(self.features),):
-            raise InputError(
-                f"Expected features (n, d) and target (n,), got shapes {self.features.shape} and {self.target.shape}."
-            )
+            shapes = f"{self.features.shape} and {self.target.shape}"
+            raise InputError(f"Expected features (n, d) and target (n,), got shapes {shapes}.")
 
     def __len__(self) -> int:
         return len(self.target)
@@ -60,15 +59,11 @@ def neighbours(data: Dataset, relation: Relation, position: int, record: Encoded
     if record is not None:
         row = np.asarray(record.features, dtype=np.float64)
         if row.shape != features.shape[1:] or not np.all(np.isfinite(row)) or not np.isfinite(record.target):
-            raise InputError(
-                f"Expected the neighbour's features to be {features.shape[1]} finite numbers and its target to be one, "
-                f"got features of shape {row.shape} and target {record.target}."
-            )
+            got = f"features of shape {row.shape} and target {record.target}"
+            raise InputError(f"A neighbour has {features.shape[1]} finite numbers and its target to be one, got {got}.")
         rows, targets = row[None], np.array([record.target], target.dtype)
-    second = Dataset(
-        np.concatenate([features[:position], rows, features[rest:]]),
-        np.concatenate([target[:position], targets, target[rest:]]),
-    )
+    parts = ((one[:position], own, one[rest:]) for one, own in ((features, rows), (target, targets)))
+    second = Dataset(*map(np.concatenate, parts))
     return NeighbourPair(data, second, relation, position)
 
 
@@ -79,11 +74,8 @@ def worst_records(schema: Schema) -> tuple[EncodedRecord, ...]:
     target = schema.declared_target()
     patterns = (lambda _: 0, lambda _: 1, lambda index: index % 2, lambda index: (index + 1) % 2)
     sides = tuple(pattern for pattern in patterns for _ in range(2))
-    columns = {
-        feature.name: [feature.kind.extremes()[side(index)] for side in sides]
-        for index, feature in enumerate(schema.features)
-        if feature.kind.reads is None
-    }
+    plain = [(index, one) for index, one in enumerate(schema.features) if one.kind.reads is None]
+    columns = {one.name: [one.kind.extremes()[side(index)] for side in sides] for index, one in plain}
     for index, part in enumerate(part for one in schema.features for part in getattr(one.kind, "of", ())):
         columns.setdefault(part.column, [part.kind.extremes()[side(index)] for side in sides])
     columns[target.name] = [target.kind.target_extremes()[row % 2] for row in range(len(sides))]

@@ -6,7 +6,6 @@ same values one by one: 3 and 3.0 are the word "3" wherever they come from.
 
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -15,7 +14,7 @@ from enum import Enum
 from functools import cache
 from importlib import import_module
 from types import UnionType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,74 +119,34 @@ class Unreadable(Exception):
     """No cell of a column can be read as asked; the text says which type it has."""
 
 
-class Column(ABC):
-    """A column of raw values, which the schema says how to read: as numbers, as words of a list, or as days.
-
-    Every cell is read by itself. Only the type of a stored column, which is public, makes a reading `Unreadable`:
-    `kind` is how a schema declares that type, `holds` says it in words, and `tells_keys_apart` whether different keys
-    of units are different cells of it.
-    """
-
-    kind: str | None = None
-    tells_keys_apart: bool = True
-    nbytes: int = 0
-    holds: str = "values of another type"
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def take(self, rows: Indices | slice) -> Self:
-        """The chosen rows, in the order given; those of a slice without a copy of them."""
-
-    @abstractmethod
-    def joined(self, others: Sequence[Any]) -> "Column":
-        """The same column with the rows of others behind it."""
-
-    @abstractmethod
-    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
-        """The values as a fresh array, NaN where they are missing, no number, or text that is one of the tokens."""
-
-    def without_marks(self, thousands: str | None, symbol: str | None) -> Self:
-        """Text without a symbol at either end, and without marks between groups of three digits; others as they are."""
-        return self
-
-    @abstractmethod
-    def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
-        """The code of each value's word; `MISSING` where there is none, `UNSEEN` where a cell says nothing."""
-
-    @abstractmethod
-    def days(self, spelling: str, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """Days since 1970, `NO_DAY` where there is none; `spelling` is how text writes a date."""
-
-
 @dataclass(frozen=True, eq=False)
-class StoredColumn(Column):
-    """A column with a type, which is harmless until a schema names it: an Arrow array, made by `stored`."""
+class StoredColumn:
+    """A column with a type, which is harmless until a schema names it: an Arrow array, made by `stored`.
+
+    Every cell is read by itself, as numbers, as words of a list, or as days. Only the type of the column, which is
+    public, makes a reading `Unreadable`: `kind` is how a schema declares that type, `holds` says it in words, and
+    `tells_keys_apart` whether different keys of units are different cells of it.
+    """
 
     values: Any
     decimal: str = "."
 
     @property
-    def kind(self) -> str | None:  # type: ignore[override]
-        types, stored = arrow().types, self.values.type
-        if types.is_large_string(stored):
-            return TEXT
-        if types.is_boolean(stored):
-            return BOOLEAN
-        if types.is_integer(stored) or types.is_floating(stored) or types.is_decimal(stored):
-            return NUMBER
-        return DATE if types.is_date32(stored) else None
+    def kind(self) -> str | None:
+        types = arrow().types
+        numbers = dict.fromkeys((types.is_integer, types.is_floating, types.is_decimal), NUMBER)
+        tests = {types.is_large_string: TEXT, types.is_boolean: BOOLEAN, **numbers, types.is_date32: DATE}
+        return next((kind for test, kind in tests.items() if test(self.values.type)), None)
 
     @property
-    def tells_keys_apart(self) -> bool:  # type: ignore[override]
+    def tells_keys_apart(self) -> bool:
         """Text and whole numbers do; floats join neighbours beyond 2^53."""
         types, stored = arrow().types, self.values.type
         whole = types.is_integer(stored) or (types.is_decimal(stored) and stored.scale == 0)
         return whole or self.kind == TEXT
 
     @property
-    def holds(self) -> str:  # type: ignore[override]
+    def holds(self) -> str:
         if self.kind == DATE:
             return "dates"
         # The type of a nested value lists names that may come from cells.
@@ -195,16 +154,18 @@ class StoredColumn(Column):
         return "nested values" if types.is_nested(stored) or types.is_union(stored) else f"{stored} values"
 
     @property
-    def nbytes(self) -> int:  # type: ignore[override]
+    def nbytes(self) -> int:
         return self.values.nbytes
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: Indices | slice) -> Self:
+        """The chosen rows, in the order given; those of a slice without a copy of them."""
         return replace(self, values=self.values[rows] if isinstance(rows, slice) else self.values.take(rows))
 
-    def joined(self, others: Sequence[Any]) -> Column:
+    def joined(self, others: Sequence[Any]) -> "Column":
+        """The same column with the rows of others behind it."""
         columns = (self, *others)
         if len({column.values.type for column in columns}) == 1:
             return replace(self, values=arrow().concat_arrays([column.values for column in columns]))
@@ -214,12 +175,14 @@ class StoredColumn(Column):
         return ObjectColumn.of(cell for column in columns for cell in column.values.to_pylist())
 
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        """The values as a fresh array, NaN where they are missing, no number, or text that is one of the tokens."""
         if self.kind not in (TEXT, NUMBER, BOOLEAN):
             raise Unreadable(self.holds)
         read = self._parsed(tokens) if self.kind == TEXT else self.values.cast(arrow().float64(), safe=False)
         return numpy_values(read.fill_null(np.nan))
 
     def without_marks(self, thousands: str | None, symbol: str | None) -> Self:
+        """Text without a symbol at either end, and without marks between groups of three digits; others as they are."""
         if self.kind != TEXT or thousands is symbol:
             return self
         compute, values = arrow("compute"), self.values
@@ -259,6 +222,7 @@ class StoredColumn(Column):
         return compute.if_else(absent, pa.scalar(None, pa.large_string()), trimmed)
 
     def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
+        """The code of each value's word; `MISSING` where there is none, `UNSEEN` where a cell says nothing."""
         if self.kind not in (TEXT, NUMBER, BOOLEAN):
             raise Unreadable(self.holds)
         encoded = self.values.dictionary_encode()
@@ -267,6 +231,7 @@ class StoredColumn(Column):
         return np.array([*levels, MISSING], np.int64)[numpy_values(encoded.indices.fill_null(-1))]
 
     def days(self, spelling: str, tokens: Sequence[str]) -> NDArray[np.int64]:
+        """Days since 1970, `NO_DAY` where there is none; `spelling` is how text writes a date."""
         pa, compute = arrow(), arrow("compute")
         if self.kind == DATE:
             return numpy_values(self.values.cast(pa.int32()).fill_null(NO_DAY)).astype(np.int64)
@@ -275,19 +240,22 @@ class StoredColumn(Column):
         present = self._present(tokens)
         parsed = compute.strptime(present, format=spelling, unit="s", error_is_null=True)
         # What is not spelled so again, but for zeros in front, was no such date: parsers differ in what they let pass.
-        again, given = (
-            compute.replace_substring_regex(text, r"\b0+(\d)", r"\1")
-            for text in (compute.strftime(parsed, format=spelling), present)
-        )
+        zeros = (r"\b0+(\d)", r"\1")
+        again = compute.replace_substring_regex(compute.strftime(parsed, format=spelling), *zeros)
+        given = compute.replace_substring_regex(present, *zeros)
         same = numpy_values(compute.fill_null(compute.equal(again, given), False))
         days = numpy_values(parsed.cast(pa.date32(), safe=False).cast(pa.int32()).fill_null(NO_DAY)).astype(np.int64)
         return np.where(same, days, NO_DAY)
 
 
 @dataclass(frozen=True, eq=False)
-class ObjectColumn(Column):
+class ObjectColumn:
     """A column without a type: plain Python values, each of which passed the cell gate by itself."""
 
+    kind: ClassVar[str | None] = None
+    tells_keys_apart: ClassVar[bool] = True
+    nbytes: ClassVar[int] = 0
+    holds: ClassVar[str] = "values of another type"
     values: NDArray[np.object_]
 
     @classmethod
@@ -337,6 +305,9 @@ class ObjectColumn(Column):
     def _texts(self) -> tuple[Indices, StoredColumn]:
         places = [place for place, cell in enumerate(self.values) if isinstance(cell, str)]
         return np.array(places, np.intp), StoredColumn(text_array(self.values[places].tolist()))
+
+
+Column = StoredColumn | ObjectColumn
 
 
 def stored(array: Any, decimal: str = ".") -> StoredColumn:

@@ -25,6 +25,7 @@ DEFAULT_MISSING_TOKENS = ("",)
 OPTIONAL = ("unit", "file", "charged", "weight")  # keys that most tables do not need: written where they are given
 FORMAT = "sordino-schema"
 VERSION = 1
+HEAD = {"format": FORMAT, "version": VERSION}
 MOST_DECLARED = 10_000  # no model takes as many; a longer list is refused before each of its entries is looked at
 
 
@@ -148,26 +149,10 @@ class Schema(fields.Section):
     row_norm: Annotated[RowNorm | None, fields.Nested(RowNorm)] = None
     extra_columns: Annotated[str, fields.Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
     missing_tokens: Annotated[tuple[str, ...], WordList(least=0)] = DEFAULT_MISSING_TOKENS
-    unit: Annotated[
-        DeclaredUnit | None,
-        fields.Nested(DeclaredUnit),
-        "whose records belong together; absent: a record is a unit by itself",
-    ] = None
-    file: Annotated[
-        Dialect | None,
-        fields.Nested(Dialect),
-        "how a CSV file of the table is written; absent: detected from its header",
-    ] = None
-    charged: Annotated[
-        tuple[str, ...] | None,
-        WordList(),
-        "columns whose bounds a charged look suggested; the others are public knowledge",
-    ] = None
-    weight: Annotated[
-        DeclaredWeight | None,
-        fields.Nested(DeclaredWeight),
-        "survey weights with bounds; absent: every record counts alike",
-    ] = None
+    unit: Annotated[DeclaredUnit | None, fields.Nested(DeclaredUnit), "whose records belong together"] = None
+    file: Annotated[Dialect | None, fields.Nested(Dialect), "how a CSV file of the table is written"] = None
+    charged: Annotated[tuple[str, ...] | None, WordList(), "columns whose bounds a charged look suggested"] = None
+    weight: Annotated[DeclaredWeight | None, fields.Nested(DeclaredWeight), "survey weights with bounds"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         names = [column.name for column in self.declared_columns()]
@@ -298,7 +283,7 @@ def schema_to_dict(schema: Schema) -> dict[str, object]:
     for optional in OPTIONAL:
         if getattr(schema, optional) is None:
             del keys[optional]
-    return {"format": FORMAT, "version": VERSION} | keys
+    return HEAD | keys
 
 
 def schema_from_dict(document: object) -> Schema:
@@ -325,10 +310,8 @@ def schema_from_text(text: str) -> Schema:
     document = parse(text, Schema.root)
     columns = document.get("columns") if isinstance(document, dict) else None
     if isinstance(columns, list) and len(columns) > MOST_DECLARED:
-        raise InputError(
-            f"Expected a schema of at most {MOST_DECLARED} columns, got {len(columns)}; declare those that matter and "
-            "set extra_columns to 'ignore'."
-        )
+        remedy = "declare those that matter and set extra_columns to 'ignore'"
+        raise InputError(f"A schema has at most {MOST_DECLARED} columns, got {len(columns)}; {remedy}.")
     check_plain(document)
     return schema_from_dict(document)
 

@@ -93,7 +93,7 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
         private("warning", f"{groups.missing} records have no value and count as one unit together.", column)
     if table.rows == 0:
         private(level, "The table has no records.")
-    if extra := undeclared_columns(schema, table):
+    if extra := undeclared_columns(schema, table.names):
         refused = schema.extra_columns == ExtraColumns.REFUSE
         named = extra[0] if len(extra) == 1 else None
         rest = f"{'declare or drop' if refused else 'the run ignores'} {'it' if named else 'them'}"
@@ -131,46 +131,33 @@ def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> 
     if any(name not in table.columns for name in declared.reads):
         absent = "The schema declares this column and the table does not have it."
         return [SchemaFinding("error", absent, declared.name)]
-    found = [_bytes_finding(name, table) for name in declared.reads if table.columns[name].kind == TEXT]
-    findings = [one for one in found if one is not None]
+    findings = []
+    for name in (name for name in declared.reads if table.columns[name].kind == TEXT):
+        # Bytes that are not of the file's encoding: the reader spells them out, and no declared word fits.
+        odd = table.columns[name].codes(lambda word: int(re.search(r"\\x[0-9a-f]{2}", word) is not None)) == 1
+        if odd.any():
+            wrong = f"{int(odd.sum())} of {table.rows} cells are not text in the file's encoding"
+            remedy = "Declare another, such as 'encoding = windows-1252' among the lines, or the key encoding of file."
+            findings.append(SchemaFinding("warning", f"{wrong}. {remedy}", name, True))
     try:
         cells = cells_of(schema, declared, table)
     except InputError as error:
         return [*findings, SchemaFinding("error", str(error), declared.name, True)]
-    numbers = {
-        "missing or unreadable": int(cells.missing.sum()),
-        "out of range (clipped)": cells.clipped,
-        "unseen": cells.unseen,
-    }
-    messages = [f"{count} of {table.rows} values are {what}." for what, count in numbers.items() if count]
+    counts = {"missing or unreadable": cells.missing.sum(), "out of range (clipped)": cells.clipped}
+    counts["unseen"] = cells.unseen
+    messages = [f"{count} of {table.rows} values are {what}." for what, count in counts.items() if count]
     if table.rows > 1 and np.all(cells.values[:1] == cells.values) and len(set(cells.missing.tolist())) == 1:
         messages.append("Every record has the same encoded value.")
     return [*findings, *(SchemaFinding("warning", message, declared.name, True) for message in messages)]
-
-
-def _bytes_finding(name: str, table: Table) -> SchemaFinding | None:
-    """Cells whose bytes are not of the file's encoding: the reader spells them out, and no declared word fits."""
-    odd = table.columns[name].codes(lambda word: int(re.search(r"\\x[0-9a-f]{2}", word) is not None)) == 1
-    if not odd.any():
-        return None
-    message = (
-        f"{int(odd.sum())} of {table.rows} cells are not text in the file's encoding. Declare another, such as "
-        "'encoding = windows-1252' among the lines, or the key encoding of file."
-    )
-    return SchemaFinding("warning", message, name, True)
 
 
 def json_schema() -> dict[str, object]:
     """JSON Schema (2020-12) of a schema file; whatever `read_schema` accepts, this accepts."""
     definitions: dict[str, Any] = {}
     tags = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Sordino public schema",
-        **object_schema(Schema, definitions, tags),
-        "description": "What a user declares about a sensitive table before anything reads it.",
-        "$defs": definitions,
-    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sordino public schema"}
+    about = "What a user declares about a sensitive table before anything reads it."
+    return head | object_schema(Schema, definitions, tags) | {"description": about, "$defs": definitions}
 
 
 def json_schema_text() -> str:

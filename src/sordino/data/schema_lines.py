@@ -22,26 +22,17 @@ a product too. formulaic reads the formula, no row. A category in a product leav
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
 from typing import Any
 
 from sordino.core.spec.fields import keys_of
 from sordino.core.validate import Checks, InputError, shown_names
-from sordino.data.columns.base import KINDS, ColumnKind
+from sordino.data.columns.base import KINDS
 from sordino.data.columns.category import Category
-from sordino.data.columns.interaction import Factor, Interaction
-from sordino.data.schema import (
-    FORMAT,
-    MOST_DECLARED,
-    VERSION,
-    ExtraColumns,
-    Feature,
-    Schema,
-    Target,
-    schema_from_dict,
-)
+from sordino.data.columns.number import Factor, Interaction
+from sordino.data.schema import HEAD, MOST_DECLARED, ExtraColumns, Feature, Schema, Target, schema_from_dict
 from sordino.data.units import sounds_like_an_identifier
 
 Keys = dict[str, Any]  # as a schema file has them
@@ -74,13 +65,8 @@ _DOMAINS: dict[str, Callable[[re.Match[str]], Keys]] = {
     r"[^<|]+(?:<[^<|]+)+": lambda found: {"kind": "ordered", "values": _parted(found[0], "<")},
     r"[^|]+(?:\|[^|]+)+": lambda found: {"kind": "category", "values": _parted(found[0], "|")},
 }  # fmt: skip
-SUGGESTED = {
-    "number": "LOW..HIGH",
-    "category": "WORD|WORD|WORD",
-    "boolean": "YES/NO",
-    "date": "2000-01-01..2024-12-31",
-    "ordered": "LOW < MIDDLE < HIGH",
-}
+SUGGESTED = {"number": "LOW..HIGH", "category": "WORD|WORD|WORD", "boolean": "YES/NO"}
+SUGGESTED |= {"date": "2000-01-01..2024-12-31", "ordered": "LOW < MIDDLE < HIGH"}
 # What a draft says of a column with a type: the words of a stored boolean are known, nothing else is.
 _DRAFTED = {"boolean": "true/false", "category": "WORD|WORD|WORD", "date": "YYYY-MM-DD..YYYY-MM-DD"}
 
@@ -109,34 +95,22 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
     for name in lacking:
         others = "" if sounds_like_an_identifier(name) else f" (a number), '{name}: yes/no' or '{name}: A|B|C'"
         checks.refused(InputError(f"Column {name!r} has no line. Write {suggested_line(name)!r}{others}."))
-    if lacking and target is None and not any(column.get("target") for column in columns.values()):
-        checks.refused(InputError("No line marks the outcome. For a model, add [target] to one line."))
-    if target is not None and target in columns:
+    if target in columns:
         columns[target]["target"] = True
-    if "records" not in settings:
-        checks.refused(InputError("The number of records is missing. Write 'records = 600'."))
     targets = [name for name, column in columns.items() if column.get("target")]
-    if len(targets) > 1:
-        checks.refused(InputError(f"Expected one target, got {shown_names(targets)}; mark one of them."))
+    unmarked = bool(lacking) and target is None and not targets
+    wrong = {
+        "No line marks the outcome. For a model, add [target] to one line.": unmarked,
+        "The number of records is missing. Write 'records = 600'.": "records" not in settings,
+        f"Expected one target, got {shown_names(targets)}; mark one of them.": len(targets) > 1,
+    }
+    for words in (words for words, holds in wrong.items() if holds):
+        checks.refused(InputError(words))
     checks.finish()
-    return schema_from_dict(_document(columns, settings, names))
-
-
-def check_line(line: str) -> None:
-    """Refuse a single line that declares nothing."""
-    columns: dict[str, Keys] = {}
-    _read_line("your answer", line.strip(), (), columns, {})
-    for name, column in columns.items():
-        if "kind" in column:
-            KINDS.read(name, {key: value for key, value in column.items() if key != "target"})
-
-
-def _document(columns: Mapping[str, Keys], settings: Keys, names: Iterable[str] | None) -> Keys:
     file = {key: settings.pop(key) for key in ("delimiter", "decimal", "encoding") if key in settings}
-    document = {"format": FORMAT, "version": VERSION, "intercept": True, "columns": [], **settings}
-    document |= {"file": file} if file else {}
+    document: Keys = {**HEAD, "intercept": True, "columns": [], **settings} | ({"file": file} if file else {})
     for name in names or columns:
-        column = dict(columns[name])
+        column = columns[name]
         if "unit" in column:
             document["unit"] = {"column": name, "most_records": column["unit"]}
         elif "weight" in column:
@@ -147,7 +121,16 @@ def _document(columns: Mapping[str, Keys], settings: Keys, names: Iterable[str] 
             document["target"] = {"name": name} | column
         else:
             document["columns"].append({"name": name} | column)
-    return document
+    return schema_from_dict(document)
+
+
+def check_line(line: str) -> None:
+    """Refuse a single line that declares nothing."""
+    columns: dict[str, Keys] = {}
+    _read_line("your answer", line.strip(), (), columns, {})
+    for name, column in columns.items():
+        if "kind" in column:
+            KINDS.read(name, {key: value for key, value in column.items() if key != "target"})
 
 
 def _read_line(where: str, line: str, names: tuple[str, ...], columns: dict[str, Keys], settings: Keys) -> None:
@@ -176,10 +159,8 @@ def _domain(where: str, name: str, text: str) -> Keys:
     options = re.search(r"\s*\[([^\[\]]*)\]$", text)
     domain = (text if options is None else text[: options.start()]).strip()
     if re.fullmatch(_RANGE, domain) and re.search(r"\d\.000(?!\d)", domain):
-        raise InputError(
-            f"Bounds of {name!r} in {where} must have no marks of thousands, got {domain[:60]!r}: write 100000, or 100 "
-            "without decimals, whatever marks the file has."
-        )
+        got = f"{domain[:60]!r}: write 100000, or 100 without decimals"
+        raise InputError(f"Bounds of {name!r} in {where} must have no marks of thousands, got {got}.")
     readings = ((made, re.fullmatch(pattern, domain)) for pattern, made in _DOMAINS.items())
     column = next((made(found) for made, found in readings if found is not None), None)
     if column is None:
@@ -187,32 +168,24 @@ def _domain(where: str, name: str, text: str) -> Keys:
         points = re.sub(r"(?<=\d),(?=\d)", ".", whole)
         if points != domain and re.fullmatch(_RANGE, points):
             wanted = "no marks of thousands" if points == whole else "a decimal point"
-            raise InputError(
-                f"Expected {wanted} in the bounds of {name!r} in {where}, got {domain[:60]!r}; write "
-                f"'{name}: {points}', whatever marks the file has."
-            )
-        raise InputError(
-            f"Expected what column {name!r} may hold in {where}, got {domain[:60]!r}; write a range '0..110', words "
-            "'a|b|c', an order 'low < high', 'yes/no', 'unit of 8' or 'ignore'."
-        )
-    for option in options[1].split(",") if options and options[1].strip() else ():
-        key, _, value = (part.strip() for part in option.partition("="))
-        column[key] = _option(where, column, key, value)
-    return column
-
-
-def _option(where: str, column: Keys, key: str, value: str) -> Any:
+            bounds = f"the bounds of {name!r} in {where}"
+            raise InputError(f"Expected {wanted} in {bounds}, got {domain[:60]!r}; write '{name}: {points}'.")
+        how = "write a range '0..110', words 'a|b|c', an order 'low < high', 'yes/no', 'unit of 8' or 'ignore'"
+        raise InputError(f"Expected what column {name!r} may hold in {where}, got {domain[:60]!r}; {how}.")
     kind = KINDS.table.get(column.get("kind", ""))
     known = (*_FLAGS, *(one.name for one in keys_of(kind))) if kind is not None else ("target",)
-    if key not in known:
-        raise InputError(f"Expected an option among {shown_names(known)} in {where}, got {key!r}; correct it.")
-    if key in _FLAGS and not value:
-        return True
-    if key != "missing" or value in ("refuse", "indicator"):
-        return value
-    if column["kind"] == "boolean":
-        return {"value": {"true": True, "false": False}.get(value, value)}
-    return {"value": float(value) if column["kind"] == "number" and re.fullmatch(_NUMBER, value) else value}
+    for option in options[1].split(",") if options and options[1].strip() else ():
+        key, _, value = (part.strip() for part in option.partition("="))
+        if key not in known:
+            raise InputError(f"Expected an option among {shown_names(known)} in {where}, got {key!r}; correct it.")
+        constant: Any = value
+        if column.get("kind") == "boolean":
+            constant = {"true": True, "false": False}.get(value, value)
+        elif column.get("kind") == "number" and re.fullmatch(_NUMBER, value):
+            constant = float(value)
+        plain = key != "missing" or value in ("refuse", "indicator")
+        column[key] = True if key in _FLAGS and not value else value if plain else {"value": constant}
+    return column
 
 
 def codebook_lines(document: Any) -> list[str]:
@@ -268,9 +241,7 @@ def drafted_lines(names: Sequence[str], types: Mapping[str, str], target: str | 
     ill: true/false [target]
     """
     if len(names) > MOST_DECLARED:
-        raise InputError(
-            f"A draft has at most {MOST_DECLARED} columns, got {len(names)}; declare those that matter with `--column`."
-        )
+        raise InputError(f"A draft has at most {MOST_DECLARED} columns, got {len(names)}; name some by `--column`.")
     if unknown := [name for name in (target, unit) if name is not None and name not in names]:
         raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
     lines = [
@@ -304,12 +275,8 @@ def with_formula(schema: Schema, formula: str) -> Schema:
     named = [name for term in (*left, *terms) for name in term]
     absent = tuple(dict.fromkeys(name for name in named if name not in known))
     if absent:
-        checks.refused(
-            InputError(
-                f"Expected names of declared columns in the formula, got {shown_names(absent)}; the schema declares "
-                f"{shown_names(known)}. Transform columns by public rules before, and declare the result."
-            )
-        )
+        wrong = f"Expected names of declared columns in the formula, got {shown_names(absent)}"
+        checks.refused(InputError(f"{wrong}; the schema declares {shown_names(known)}. Declare what you transform."))
     if not terms:
         checks.refused(InputError(f"{formula!r} has no term after the tilde."))
     if any(len(term) > 3 or len(set(term)) < len(term) for term in terms):
@@ -318,25 +285,24 @@ def with_formula(schema: Schema, formula: str) -> Schema:
     target = left[0][0]
     if any(target in term for term in terms):
         raise InputError(f"{target!r} is on both sides of the tilde. The target cannot be a feature.")
-    features = [feature for term in terms for feature in _features(known, term)]
+    features: list[Feature] = []
+    for term in terms:
+        if len(term) == 1:
+            features.append(Feature(term[0], known[term[0]]))
+            continue
+        factors = []
+        for name in term:
+            kind = known[name]
+            words = kind.values[1:] if isinstance(kind, Category) else (None,)
+            if not words:
+                raise InputError(f"The product {name!r} needs at least two words.")
+            factors.append([Factor(column=name, kind=kind, word=word) for word in words])
+        called = {part: part.column if part.word is None else f"{part.column}={part.word}" for part in chain(*factors)}
+        features += [Feature(":".join(map(called.__getitem__, one)), Interaction(one)) for one in product(*factors)]
     kind = replace(known[target], drop_first=False) if isinstance(known[target], Category) else known[target]
     charged = tuple(name for name in schema.charged or () if name in {*(one.name for one in features), target})
     chosen = {"features": tuple(features), "target": Target(target, kind), "charged": charged or None}
     return replace(schema, **chosen, intercept=True, extra_columns=ExtraColumns.IGNORE)
-
-
-def _features(known: Mapping[str, ColumnKind], term: tuple[str, ...]) -> list[Feature]:
-    if len(term) == 1:
-        return [Feature(term[0], known[term[0]])]
-    factors = []
-    for name in term:
-        kind = known[name]
-        words = kind.values[1:] if isinstance(kind, Category) else (None,)
-        if not words:
-            raise InputError(f"The product {name!r} needs at least two words.")
-        factors.append([Factor(column=name, kind=kind, word=word) for word in words])
-    called = {part: part.column if part.word is None else f"{part.column}={part.word}" for part in chain(*factors)}
-    return [Feature(":".join(map(called.__getitem__, parts)), Interaction(parts)) for parts in product(*factors)]
 
 
 def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
@@ -359,8 +325,6 @@ def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     left, right = ([term.factors for term in side if str(term) != "1"] for side in sides)
     for factors in (*left, *right):
         if odd := [factor.expr for factor in factors if factor.eval_method.value != "lookup"]:
-            raise InputError(
-                f"Expected names of declared columns in the formula, got {shown_names(odd)}; transform columns by "
-                "public rules before, and declare the result."
-            )
+            remedy = "transform columns by public rules before, and declare the result"
+            raise InputError(f"Expected names of declared columns, got {shown_names(odd)}; {remedy}.")
     return [tuple(one.expr for one in term) for term in left], [tuple(one.expr for one in term) for term in right]

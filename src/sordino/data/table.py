@@ -1,10 +1,8 @@
 """A table as it came: named columns of raw values, read without quoting a cell."""
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -54,10 +52,7 @@ class Table:
             raise InputError("The table has no columns. Check the file.")
         uneven = [name for name, column in self.columns.items() if len(column) != self.rows]
         if uneven:
-            raise InputError(
-                f"Expected every column to have {self.rows} rows like the first one, "
-                f"got a different length in {shown_names(uneven)}; make the columns equally long."
-            )
+            raise InputError(f"Columns must have {self.rows} rows, got a different length in {shown_names(uneven)}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Table, (dict(self.columns),)
@@ -69,6 +64,11 @@ class Table:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column whose type says it."""
+        return {name: column.kind for name, column in self.columns.items() if column.kind is not None}
 
     @property
     def nbytes(self) -> int:
@@ -87,8 +87,9 @@ class Table:
 def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.float64]:
     """The column as a fresh float64 array, NaN where a cell is missing, no number, or one of the declared tokens."""
     values = _by_type(name, "numbers", lambda: column.numbers(tokens))
-    for token in _numbers_among(tuple(tokens)):
-        values[values == token] = np.nan
+    for number in map(parsed_number, tokens):  # tokens that spell a number mean "missing" in numeric columns too
+        if number is not None:
+            values[values == number] = np.nan
     return values
 
 
@@ -103,10 +104,8 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
     large = next((word for word, text in digits if text.isdecimal() and float(text) >= EXACT), None)
     if large is not None and not column.tells_keys_apart:
         # One missing cell makes a frame's integers floats, and then none of them is a declared word.
-        raise InputError(
-            f"Expected column {name!r} to hold text or integers, which distinguish {large!r} from its neighbours, got "
-            f"{column.holds}; convert it first."
-        )
+        wanted = f"text or integers, which distinguish {large!r} from its neighbours"
+        raise InputError(f"Expected column {name!r} to hold {wanted}, got {column.holds}; convert it first.")
     codes = {word: position for position, word in enumerate(words)} | dict.fromkeys(tokens, MISSING)
     return _by_type(name, "text, whole numbers or booleans", lambda: column.codes(lambda word: codes.get(word, UNSEEN)))
 
@@ -121,9 +120,3 @@ def _by_type(name: str, wanted: str, read: Callable[[], np.ndarray]) -> np.ndarr
 def first_row(flags: NDArray[np.bool_]) -> int:
     """The first flagged row, counted from 1 as a person would."""
     return int(np.argmax(flags)) + 1
-
-
-@lru_cache(maxsize=64)
-def _numbers_among(tokens: tuple[str, ...]) -> tuple[float, ...]:
-    """The tokens that spell a number: they mean "missing" in numeric columns too. NaN means that anyway."""
-    return tuple(number for number in map(parsed_number, tokens) if number is not None and not math.isnan(number))

@@ -37,11 +37,7 @@ class DeclaredUnit(Section):
     """Whose records belong together, and how many of one unit are used at most."""
 
     column: Annotated[str | None, Text(), "column that identifies the unit; absent: a record is the unit"] = None
-    most_records: Annotated[
-        int,
-        Whole(MOST_RECORDS),
-        "records of one unit that are used at most, the first ones; without a column: that a unit has at most",
-    ]
+    most_records: Annotated[int, Whole(MOST_RECORDS), "records of one unit that are used at most, the first ones"]
 
     @property
     def stated(self) -> AnyUnit:
@@ -51,10 +47,8 @@ class DeclaredUnit(Section):
     @property
     def words(self) -> str:
         if self.column is None:
-            return (
-                f"one record; up to {self.most_records} records belong together, and no column says which, so that a "
-                "run cannot keep them together"
-            )
+            most = f"up to {self.most_records} records belong together"
+            return f"one record; {most}, and no column says which, so that a run cannot keep them together"
         return f"all records with one value of {self.column!r}, of which the first {self.most_records} are used"
 
 
@@ -97,9 +91,7 @@ def keys(name: str, column: Column, tokens: Sequence[str], code_of: Callable[[st
         return MISSING if plain in absent else code_of(plain)
 
     if not column.tells_keys_apart:
-        raise InputError(
-            f"Expected the unit's column {name!r} to hold text or integers, got {column.holds}; convert it first."
-        )
+        raise InputError(f"Unit column {name!r} must hold text or integers, got {column.holds}; convert it first.")
     return np.maximum(column.codes(code), MISSING)
 
 

@@ -13,7 +13,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
 from sordino.data import Schema, Table, encode, encode_features, from_arrays, from_matrix, read_schema
 from sordino.data.encode import as_table, cells_of, check_number, check_parts, check_types
-from sordino.data.sources.registry import empty_table, parts_of
+from sordino.data.sources.registry import parts_of
 from sordino.fitting.array_schema import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.fitting.tasks import Task
 
@@ -55,7 +55,7 @@ def declared(given: object, task: Task, relation: Relation, X: object, y: object
         check_types(schema, as_table(schema, X[:0]))
     else:
         check_parts(schema, parts_of(schema.source(X)), apart=() if target is None else (target.name,))
-    given = None if target is None else empty_table({target.name: y})
+    given = None if target is None else parts_of({target.name: y})[0].empty()
     if given is not None:
         check_types(schema, given)
     return found

@@ -16,8 +16,7 @@ from sordino.core.results import Estimate, Result, ResultTable, by_name, figure,
 from sordino.core.validate import InputError, Interval, instance_of, number, refuse, shown_names, whole_number
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.category import Boolean, Category
-from sordino.data.columns.interaction import Interaction
-from sordino.data.columns.number import Date, Measurement, Number, Ordered
+from sordino.data.columns.number import Date, Interaction, Measurement, Number, Ordered
 from sordino.data.raw_columns import Column
 from sordino.data.schema import Schema
 from sordino.data.sources.in_memory import from_arrays

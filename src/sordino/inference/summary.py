@@ -27,8 +27,7 @@ from sordino.core.results import (
 )
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, ColumnKind, Measurement, Schema
-from sordino.data.columns.interaction import Interaction
-from sordino.data.columns.number import Date, DatePart
+from sordino.data.columns.number import Date, DatePart, Interaction
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step

@@ -7,5 +7,5 @@ from sordino.ledger.budget import LedgerError as LedgerError
 from sordino.ledger.budget import LedgerRefusal as LedgerRefusal
 from sordino.ledger.budget import LedgerUnit as LedgerUnit
 from sordino.ledger.ledger import Balance as Balance
+from sordino.ledger.ledger import EntryVerdict as EntryVerdict
 from sordino.ledger.ledger import Ledger as Ledger
-from sordino.ledger.verification import EntryVerdict as EntryVerdict

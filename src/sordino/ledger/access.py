@@ -18,6 +18,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from sordino.ledger.budget import LedgerError
@@ -47,7 +48,12 @@ def find(path: Path) -> Path:
         real = path.resolve(strict=True)
         status = real.stat()
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            _remove_drafts(real)
+            # An opening that was killed between its two last steps leaves its draft, a second name of the ledger.
+            made = re.compile(rf"\.{re.escape(real.name)}\.[a-z0-9_]{{8}}{re.escape(DRAFT_ENDING)}")
+            for left in real.parent.glob(f".{glob.escape(real.name)}.*{DRAFT_ENDING}"):
+                with suppress(OSError):
+                    if made.fullmatch(left.name) and left.samefile(real):
+                        left.unlink()
             status = real.stat()
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "not a file name"
@@ -55,57 +61,35 @@ def find(path: Path) -> Path:
     if not stat.S_ISREG(status.st_mode):
         raise LedgerError(f"{str(path)!r} is not a file.")
     if status.st_nlink > 1:
-        raise LedgerError(
-            f"Expected {str(path)!r} to be the only name of its file, got {status.st_nlink} hard links; copy the file "
-            "instead of linking it, so that it is clear where the budget is kept."
-        )
+        raise LedgerError(f"The file of {str(path)!r} has {status.st_nlink} hard links. Copy it instead of linking it.")
     return real
-
-
-def _remove_drafts(path: Path) -> None:
-    """An opening that was killed between its two last steps leaves its draft, a second name of the ledger."""
-    made = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(DRAFT_ENDING)}")
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*{DRAFT_ENDING}"):
-        with suppress(OSError):
-            if made.fullmatch(left.name) and left.samefile(path):
-                left.unlink()
 
 
 def check_hands(path: Path, status: os.stat_result) -> None:
     """Refuse a ledger that another user could rewrite or replace: by its owner and mode, and those of its folder."""
     if pwd is None:
         return
-    folder = path.parent.stat()
     user = os.geteuid()
-    if status.st_uid not in ({user, 0} | ({folder.st_uid} if user == 0 else set())):
-        raise LedgerError(
-            f"Expected {str(path)!r} to belong to the user who runs this (number {user}), got number {status.st_uid}; "
-            "run as its owner, or give the file to that user."
-        )
+    if status.st_uid not in ({user, 0} | ({path.parent.stat().st_uid} if user == 0 else set())):
+        got = f"got number {status.st_uid}; run as its owner"
+        raise LedgerError(f"Expected {str(path)!r} to belong to the user who runs this (number {user}), {got}.")
     if shared(status):
-        raise LedgerError(
-            f"Expected {str(path)!r} to be writable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; "
-            "find out who changed it, then run chmod go-w."
-        )
-    check_folder(path.parent, folder)
+        mode = f"{stat.S_IMODE(status.st_mode):04o}; find out who changed it, then run chmod go-w"
+        raise LedgerError(f"Expected {str(path)!r} to be writable by its owner only, got mode {mode}.")
+    check_folder(path.parent)
 
 
-def check_folder(folder: Path, status: os.stat_result | None = None) -> None:
+def check_folder(folder: Path) -> None:
     """Refuse a folder in which others could put another file in the place of a ledger."""
     if pwd is None:
         return
-    status = folder.stat() if status is None else status
-    user = os.geteuid()
+    status, user = folder.stat(), os.geteuid()
     if user and status.st_uid not in {user, 0}:
-        raise LedgerError(
-            f"Expected the folder {str(folder)!r} of a ledger to belong to the user who runs this (number {user}) or "
-            f"to root, got number {status.st_uid}, who could replace the ledger; keep it in a folder of your own."
-        )
+        mine = f"yours (number {user}) or root's, got number {status.st_uid}, who could replace the ledger"
+        raise LedgerError(f"Expected the folder {str(folder)!r} to be {mine}; keep it in a folder of your own.")
     if shared(status) and not status.st_mode & stat.S_ISVTX:
-        raise LedgerError(
-            f"Expected the folder {str(folder)!r} of a ledger to be writable by its owner only, got mode "
-            f"{stat.S_IMODE(status.st_mode):04o}: others could replace the ledger; keep it elsewhere or run chmod go-w."
-        )
+        mode = f"{stat.S_IMODE(status.st_mode):04o}: others could replace the ledger; run chmod go-w"
+        raise LedgerError(f"Expected the folder {str(folder)!r} to be writable by its owner only, got mode {mode}.")
 
 
 def shared(status: os.stat_result) -> bool:
@@ -132,10 +116,15 @@ def _group_of_one(user: int, group: int) -> bool:
 def exclusive(path: Path, descriptor: int, timeout: float) -> Iterator[None]:
     """Hold the ledger at `path`, open for writing as `descriptor`, against every other process, or refuse."""
     deadline = time.monotonic() + timeout
-    _wait(lambda: _flocked(path, descriptor), deadline, busy(path, timeout, "another process has kept it locked"))
+    late = f"for {timeout:g} seconds; try again, nothing was changed"
+    _wait(partial(_flocked, path, descriptor), path, deadline, f"another process has kept it locked {late}")
     try:
-        _check_lock_works(path, descriptor)
-        with _lock_file(path, deadline, timeout):
+        # A lock that is held must be refused to another descriptor of the same file.
+        with opened(path, os.O_RDWR) as other:
+            check_same(path, other, descriptor)
+            if _flocked(path, other):
+                raise _without_locks(path)
+        with _lock_file(path, deadline, late):
             yield
     finally:
         if fcntl is not None:
@@ -143,11 +132,11 @@ def exclusive(path: Path, descriptor: int, timeout: float) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _wait(succeeded: Callable[[], bool], deadline: float, late: LedgerError) -> None:
+def _wait(succeeded: Callable[[], bool], path: Path, deadline: float, late: str) -> None:
     pause = 0.0005
     while not succeeded():
         if time.monotonic() >= deadline:
-            raise late
+            raise unusable(path, late)
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_WAIT)
 
@@ -155,11 +144,6 @@ def _wait(succeeded: Callable[[], bool], deadline: float, late: LedgerError) -> 
 def unusable(path: Path, reason: str) -> LedgerError:
     """The sentence for a ledger that cannot be used now."""
     return LedgerError(f"Expected {str(path)!r} to be a usable ledger, got: {reason}.")
-
-
-def busy(path: Path, timeout: float, what: str) -> LedgerError:
-    """The sentence for a ledger that others keep for too long."""
-    return unusable(path, f"{what} for {timeout:g} seconds; try again, nothing was changed")
 
 
 def _flocked(path: Path, descriptor: int) -> bool:
@@ -174,35 +158,26 @@ def _flocked(path: Path, descriptor: int) -> bool:
     return True
 
 
-def _check_lock_works(path: Path, descriptor: int) -> None:
-    """A lock that is held must be refused to another descriptor of the same file."""
-    other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if not os.path.samestat(os.fstat(other), os.fstat(descriptor)):
-            raise another_in_its_place(path)
-        if _flocked(path, other):
-            raise _without_locks(path)
-    finally:
-        os.close(other)
+def check_same(path: Path, one: int, other: int) -> None:
+    """Refuse a ledger whose file was exchanged meanwhile: two descriptors of its name are of two files."""
+    if not os.path.samestat(os.fstat(one), os.fstat(other)):
+        raise exchanged(path)
 
 
-def another_in_its_place(path: Path) -> LedgerError:
+def exchanged(path: Path) -> LedgerError:
     """The sentence for a ledger whose file was exchanged meanwhile."""
     return LedgerError(f"The ledger {str(path)!r} was replaced while it was in use; try again.")
 
 
 def _without_locks(path: Path) -> LedgerError:
-    return LedgerError(
-        f"The disk of {str(path)!r} does not keep locks on files, so two processes could spend the same "
-        "budget. Move the ledger to a local disk. Nothing was changed."
-    )
+    apart = "does not keep locks on files, so two processes could spend the same budget"
+    return LedgerError(f"The disk of {str(path)!r} {apart}. Move the ledger to a local disk. Nothing was changed.")
 
 
 @contextmanager
-def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
+def _lock_file(path: Path, deadline: float, late: str) -> Iterator[None]:
     place, local = Path(f"{path}{LOCK_ENDING}"), is_local(path)
     made: list[os.stat_result] = []
-    what = f"a process elsewhere has kept the lock file {place.name!r} (remove it if none runs)"
 
     def placed() -> bool:
         try:
@@ -211,12 +186,12 @@ def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
             return _remove_stale(place, local) and placed()
         except OSError as error:
             # A single file mounted into a folder that cannot be written: on a local disk the other lock suffices.
-            if local and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-                return True
-            raise
+            if not local or error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+                raise
         return True
 
-    _wait(placed, deadline, busy(path, timeout, what))
+    what = f"a process elsewhere has kept the lock file {place.name!r} (remove it if none runs)"
+    _wait(placed, path, deadline, f"{what} {late}")
     try:
         yield
     finally:
@@ -226,14 +201,11 @@ def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
 
 
 def _place(place: Path, local: bool) -> os.stat_result:
-    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
+    with open(place, "xb", opener=partial(os.open, mode=0o600)) as file:
         # The kind of disk, the running system, and for people the host and the process.
         host = re.sub(r"[^\w.-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
-        os.write(handle, f"{'local' if local else 'network'} {machine_name()} {host} {os.getpid()}\n".encode())
-        return os.fstat(handle)
-    finally:
-        os.close(handle)
+        file.write(f"{'local' if local else 'network'} {machine_name()} {host} {os.getpid()}\n".encode())
+        return os.fstat(file.fileno())
 
 
 def _remove_stale(place: Path, local: bool) -> bool:

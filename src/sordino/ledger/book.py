@@ -9,10 +9,9 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,18 +77,10 @@ class Entry:
             raise LedgerError(f"The bound of entry {self.sequence} cannot be read.") from error
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "sequence": self.sequence,
-            "time": self.time,
-            "theorem": self.theorem,
-            "epsilon": None if self.epsilon == float("inf") else self.epsilon,
-            "charge": self.charge.to_dict(),
-            "spec": parse(self.spec_text),
-            "bound": parse(self.bound_text),
-            "versions": dict(self.versions),
-            "digest": self.digest,
-            "release": self.release,
-        }
+        head = {"sequence": self.sequence, "time": self.time, "theorem": self.theorem}
+        told = {"epsilon": None if self.epsilon == float("inf") else self.epsilon, "charge": self.charge.to_dict()}
+        texts = {"spec": parse(self.spec_text), "bound": parse(self.bound_text), "versions": dict(self.versions)}
+        return head | told | texts | {"digest": self.digest, "release": self.release}
 
 
 OPENING, ENTRY, ROWS, RELEASE = "opening", "entry", "rows", "release"
@@ -101,18 +92,12 @@ Json = dict[str, Any]
 Fingerprint = dict[str, str]
 
 
-class Header(NamedTuple):
-    """What opening fixed, and the key; `fixed` holds the texts of budget, filter and opening time as stored."""
+class Standing(NamedTuple):
+    """What opening fixed, as stored and as read, and where the ledger stands: its releases, and their cost together."""
 
-    key: bytes
-    fixed: tuple[str, str, str]
+    opening: Json
     budget: Budget
     rule: PrivacyFilter
-
-
-class LedgerState(NamedTuple):
-    """Where a ledger stands after a record: how many releases, and what they cost together."""
-
     releases: int
     total: Charge
 
@@ -133,16 +118,21 @@ def opening(budget: Budget, rule: PrivacyFilter) -> Json:
     return {"kind": OPENING, "key": secrets.token_hex(KEY_BYTES)} | fixed
 
 
-def header(path: Path, record: Json) -> Header:
-    """Read the opening."""
+def standing(log: "Log", record: Json | None = None) -> Standing:
+    """What opening fixed, and where the ledger stands after a record: the last one, where none is given."""
+    opening, record = log.opening, log.state if record is None else record
     try:
-        fixed = record["budget"], record["filter"], record["opened"]
-        if record["kind"] != OPENING or not all(isinstance(word, str) for word in fixed):
-            raise damaged(path)
-        budget, rule = _parsed(*fixed[:2])
-        return Header(bytes.fromhex(record["key"]), fixed, budget, rule)
+        if opening["kind"] != OPENING or not isinstance(opening["opened"], str):
+            raise damaged(log.path)
+        budget, rule = _parsed(opening["budget"], opening["filter"])
+        if record.get("kind") == OPENING:
+            return Standing(opening, budget, rule, 0, rule.total([]))
+        releases, total = record["releases"], rule.total([Charge.from_dict(record["total"])])
+        if record["kind"] not in {ENTRY, ROWS, RELEASE} or type(releases) is not int or releases < 0:
+            raise damaged(log.path)
+        return Standing(opening, budget, rule, releases, total)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise damaged(path) from error
+        raise damaged(log.path) from error
 
 
 @lru_cache(maxsize=16)
@@ -150,78 +140,55 @@ def _parsed(budget: str, rule: str) -> tuple[Budget, PrivacyFilter]:
     return Budget.from_dict(parse(budget)), PrivacyFilter.from_dict(parse(rule))
 
 
-def state(path: Path, top: Header, record: Json) -> LedgerState:
-    """Where the ledger stands after this record."""
-    if record.get("kind") == OPENING:
-        return LedgerState(0, top.rule.total([]))
-    try:
-        releases, total = record["releases"], Charge.from_dict(record["total"])
-        if record["kind"] not in {ENTRY, ROWS, RELEASE} or type(releases) is not int or releases < 0:
-            raise damaged(path)
-        return LedgerState(releases, top.rule.total([total]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise damaged(path) from error
-
-
-def standing(log: "Log") -> tuple[Header, LedgerState]:
-    """What opening fixed and where the ledger stands now, from its first and its last record."""
-    top = header(log.path, log.opening)
-    return top, state(log.path, top, log.state)
-
-
-def append(log: "OpenLog", top: Header, before: LedgerState, page: Page, run: str | None = None) -> Entry:
+def append(log: "OpenLog", before: Standing, page: Page, run: str | None = None) -> Entry:
     """Add an entry; on return it is on the disk."""
     alone = None if page.epsilon == float("inf") else page.epsilon
-    words = (_now(), page.theorem, alone, page.spec_text, page.bound_text, dict(_versions()))
-    after = LedgerState(before.releases + 1, top.rule.total([before.total, page.charge]))
+    words = (_now(), page.theorem, alone, page.spec_text, page.bound_text, _versions())
+    after = before._replace(releases=before.releases + 1, total=before.rule.total([before.total, page.charge]))
     record = _record(log, ENTRY, after, charge=page.charge.to_dict(), run=run, **dict(zip(_WORDS, words, strict=True)))
     return _entry(log.path, record, log.append(record))
 
 
-def _record(log: "Log", kind: str, after: LedgerState, **content: Any) -> Json:
+def _record(log: "Log", kind: str, after: Standing, **content: Any) -> Json:
     """A record: where the ledger stands after it, and where the fingerprint of the rows lies."""
-    standing = {"releases": after.releases, "total": after.total.to_dict(), "rows": _place_of_rows(log)}
-    return {"kind": kind} | standing | content
+    return {"kind": kind, "releases": after.releases, "total": after.total.to_dict(), "rows": _rows_at(log)} | content
 
 
 def entries(log: "Log") -> tuple[Entry, ...]:
     """Every entry in full, with the chain followed and the totals added up again from its beginning."""
-    top = header(log.path, log.opening)
-    before = state(log.path, top, log.opening)
+    before = standing(log, log.opening)
     found: dict[int, Entry] = {}
     for mark, record in log.records():
-        after = state(log.path, top, record)
-        if record["kind"] == ENTRY:
+        if record.get("kind") == ENTRY:
             entry = _entry(log.path, record, mark)
             try:
-                before = LedgerState(before.releases + 1, top.rule.total([before.total, entry.charge]))
+                total = before.rule.total([before.total, entry.charge])
             except InputError as error:
                 raise damaged(log.path) from error
+            before = before._replace(releases=before.releases + 1, total=total)
             found[entry.sequence] = entry
-        elif record["kind"] == RELEASE:
+        elif record.get("kind") == RELEASE:
             sequence, named = _released(log.path, record)
             if sequence not in found:
                 raise damaged(log.path)
             # The first name counts: one debit is for one release.
             if found[sequence].release is None:
                 found[sequence] = replace(found[sequence], release=named)
-        if after != before:
+        if standing(log, record) != before:
             raise damaged(log.path)
     return tuple(found.values())
 
 
-def name_of(log: "Log", entry: Entry) -> str | None:
-    """The release that an entry names; reads what was recorded after it, however long the log is."""
+def name_release(log: "OpenLog", entry: Entry, named: str) -> None:
+    """Remember which release was made on an entry; reads what was recorded after it, however long the log is."""
     behind = log.behind(entry.place, bytes.fromhex(entry.digest))
     if behind is None:
         raise LedgerError(f"Expected an entry of {str(log.path)!r}, got {entry.sequence} of another ledger.")
-    named = (_released(log.path, record) for record in behind if record.get("kind") == RELEASE)
-    return next((name for sequence, name in named if sequence == entry.sequence), None)
-
-
-def name_release(log: "OpenLog", sequence: int, named: str) -> None:
-    """Remember which release was made on an entry."""
-    log.append(_record(log, RELEASE, standing(log)[1], release=[sequence, named]))
+    names = dict(reversed([_released(log.path, record) for record in behind if record.get("kind") == RELEASE]))
+    if names.get(entry.sequence, named) != named:
+        raise LedgerError(f"Entry {entry.sequence} of {str(log.path)!r} already names a release.")
+    if entry.sequence not in names:
+        log.append(_record(log, RELEASE, standing(log), release=[entry.sequence, named]))
 
 
 def _released(path: Path, record: Json) -> tuple[int, str]:
@@ -236,26 +203,32 @@ def _released(path: Path, record: Json) -> tuple[int, str]:
 
 def known_rows(log: "Log") -> Fingerprint:
     """The fingerprint of the rows that were read so far; empty where none were."""
-    place = _place_of_rows(log)
+    place = _rows_at(log)
     if place is None:
         return {}
-    columns = (log.state if log.state.get("kind") == ROWS else log.record_at(place)).get("columns")
+    columns = log.record_at(place).get("columns")
     if not isinstance(columns, dict) or not all(isinstance(content, str) for content in columns.values()):
         raise damaged(log.path)
     return columns
 
 
-def keep_rows(log: "OpenLog", rows: Fingerprint) -> None:
-    """Remember columns of the rows that were read; of a column that is known the first content stays."""
+def keep_rows(log: "OpenLog", rows: Fingerprint) -> bool:
+    """Remember columns of the rows that were read; whether they may be those that were read before.
+
+    They are others where their number differs, or every common column. Of a column that is known the first content
+    stays.
+    """
     known = known_rows(log)
+    common = known.keys() & rows.keys() - {""}
+    if known and (known[""] != rows[""] or (common and all(known[name] != rows[name] for name in common))):
+        return False
     if rows.keys() - known.keys():
-        log.append(_record(log, ROWS, standing(log)[1], columns=rows | known))
+        log.append(_record(log, ROWS, standing(log), columns=rows | known))
+    return True
 
 
-def _place_of_rows(log: "Log") -> int | None:
-    if log.state.get("kind") == ROWS:
-        return log.mark.start
-    place = log.state.get("rows")
+def _rows_at(log: "Log") -> int | None:
+    place = log.mark.start if log.state.get("kind") == ROWS else log.state.get("rows")
     return place if type(place) is int and place >= 0 else None
 
 
@@ -288,10 +261,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@lru_cache(maxsize=1)
-def _versions() -> Mapping[str, str]:
+@cache
+def _versions() -> dict[str, str]:
     versions = {name: version(name) for name in ("numpy", "scipy")}
-    return MappingProxyType(versions | {"sordino": __version__, "python": platform.python_version()})
+    return versions | {"sordino": __version__, "python": platform.python_version()}
 
 
 def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> Fingerprint:
@@ -308,10 +281,3 @@ def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> Fingerprint:
             form, content = f"{column.dtype.str}{column.shape}", np.ascontiguousarray(column).tobytes()
             rows[digest(key, "column", name).hex()] = digest(key, "content", name, form, content).hex()
     return rows
-
-
-def other_rows(first: Fingerprint, second: Fingerprint) -> bool:
-    """Whether two fingerprints of one ledger are of different rows: in their number, or in every common column."""
-    common = first.keys() & second.keys() - {""}
-    agree = any(first[name] == second[name] for name in common)
-    return bool(first) and (first[""] != second[""] or (bool(common) and not agree))

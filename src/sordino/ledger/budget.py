@@ -49,9 +49,7 @@ class LedgerUnit(Section):
     """Whom a budget protects: all records of a unit; `most_records` prices releases that do not keep them together."""
 
     column: Annotated[str, Text(), "column that identifies the unit"]
-    most_records: Annotated[
-        int | None, Whole(), "records that a unit has in the table at most; absent: releases about records are refused"
-    ] = None
+    most_records: Annotated[int | None, Whole(), "most records of a unit; absent: record releases are refused"] = None
 
     @property
     def words(self) -> str:
@@ -80,10 +78,8 @@ def charged(bound: Bound, spec: Spec, budget: "Budget") -> Guarantee:
         return grouped
     if budget.relation is Relation.REPLACE_ONE:
         return replace_one_from_add_remove(grouped, bound.relation)
-    raise InputError(
-        f"The budget is under {budget.relation} and this bound under {bound.relation}. A replace-one bound says "
-        "nothing about datasets of different size."
-    )
+    wrong = f"The budget is under {budget.relation} and this bound under {bound.relation}"
+    raise InputError(f"{wrong}. A replace-one bound says nothing about datasets of different size.")
 
 
 def charged_as(spec: Spec, budget: "Budget") -> str | None:
@@ -108,20 +104,16 @@ def _group_size(relation: Relation, spec: Spec, budget: "Budget") -> int:
         raise InputError(f"{wanted}; this release protects units of {column!r}.")
     most = budget.unit.most_records
     if relation is Relation.REPLACE_ONE and most != 1:
-        raise InputError(
-            f"{wanted}; this release protects records under replace-one, which says nothing about units with "
-            "different numbers of records. Declare the unit in the schema, or fit under add-remove."
-        )
+        wrong = "this release protects records under replace-one, which says nothing about units of different size"
+        raise InputError(f"{wanted}; {wrong}. Declare the unit in the schema, or fit under add-remove.")
     if most is None:
-        raise InputError(
-            f"{wanted}; this release protects records, and the ledger does not bound the records of a unit. "
-            "Declare the unit in the schema."
-        )
+        wrong = "this release protects records, and the ledger does not bound the records of a unit"
+        raise InputError(f"{wanted}; {wrong}. Declare the unit in the schema.")
     return most
 
 
 LONGEST_NAME = 200
-DEFAULT_RESERVE = 0.1
+RESERVE = 0.1
 
 
 @dataclass(frozen=True)
@@ -135,7 +127,7 @@ class Budget(validate.Declared):
     relation: Relation
     epsilon: Annotated[float, validate.POSITIVE]
     delta: Annotated[float, validate.OPEN_UNIT]
-    reserve: Annotated[float, validate.Interval(0.0, 1.0, high_open=True)] = DEFAULT_RESERVE
+    reserve: Annotated[float, validate.Interval(0.0, 1.0, high_open=True)] = RESERVE
     unit: Unit | LedgerUnit = Unit.RECORD
 
     def __post_init__(self) -> None:

@@ -1,34 +1,71 @@
 """The ledger of a dataset: opened once, debited before anything is computed from the rows' values, never overspent."""
 
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
 from numpy.typing import NDArray
 
-from sordino.accounting.evaluate import evaluate, explain, theorems
+from sordino.accounting.evaluate import evaluate, explain, theorem_named, theorems
 from sordino.core import validate
-from sordino.core.bound import Bound, Relation
+from sordino.core.bound import Bound, Inapplicable, Relation
 from sordino.core.gaussian import down, show_down, show_up
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
 from sordino.ledger import access, book, log
-from sordino.ledger.book import Entry, fingerprint, other_rows
-from sordino.ledger.budget import (
-    DEFAULT_RESERVE,
-    Budget,
-    ContentWarning,
-    LedgerError,
-    LedgerRefusal,
-    LedgerUnit,
-    charged,
-)
+from sordino.ledger.book import Entry, Page, Standing, fingerprint
+from sordino.ledger.budget import RESERVE, Budget, ContentWarning, LedgerError, LedgerRefusal, LedgerUnit, charged
 from sordino.ledger.privacy_filter import Charge, PrivacyFilter, epsilon_alone
-from sordino.ledger.verification import Verification, verify
+
+_SAME = 1e-9  # a later NumPy may round differently; a privacy curve that differs by less than this is the same curve
+
+
+class EntryVerdict(StrEnum):
+    """What recomputing an entry from its spec, with the theorems of this version, showed."""
+
+    AGREES = "agrees"
+    CHANGED = "changed"  # another number, which the recorded charge still covers
+    UNDERCHARGED = "undercharged"  # today's number is larger than what was charged
+    UNSUPPORTED = "unsupported"  # today's theorem does not apply to the run
+    UNKNOWN = "unknown"  # cannot be recomputed here, so nothing is known of its charge
+
+
+@dataclass(frozen=True)
+class EntryFinding:
+    """The verdict on one entry, with a reason."""
+
+    sequence: int
+    theorem: str
+    verdict: EntryVerdict
+    reason: str
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One finding per entry, and whether all of them together are within the budget."""
+
+    findings: tuple[EntryFinding, ...]
+    overspent: bool = False
+
+    @property
+    def sound(self) -> bool:
+        """Whether every entry was recomputed and is covered by its charge, and the budget was kept."""
+        covered = {EntryVerdict.AGREES, EntryVerdict.CHANGED}
+        return not self.overspent and all(finding.verdict in covered for finding in self.findings)
+
+    def to_dict(self) -> dict[str, object]:
+        entries = [finding.to_dict() for finding in self.findings]
+        return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
+
 
 VALIDITY = {
     "spent_epsilon": (
@@ -61,8 +98,9 @@ class Balance:
     spent_mu: float | None
 
     @classmethod
-    def of(cls, budget: Budget, rule: PrivacyFilter, total: Charge, releases: int) -> "Balance":
-        """The balance after charges that add up to `total`."""
+    def of(cls, stands: Standing) -> "Balance":
+        """The balance of a ledger where it stands."""
+        _, budget, rule, releases, total = stands
         mu, square = rule.largest_mu(total), rule.spent_square(total)
         epsilon, left = GaussianDP(mu).epsilon(budget.delta), budget.failure_delta - total.failure
         left = max(0.0, down(left) if total.failure else left)
@@ -83,20 +121,11 @@ class Balance:
         return f"{spent}; left: one more release of up to epsilon {epsilon} (at delta {budget.delta:g})"
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "budget": self.budget.to_dict(),
-            "releases": self.releases,
-            "spent_epsilon": self.spent_epsilon,
-            "odometer_epsilon": self.odometer_epsilon,
-            "spent_failure": self.spent_failure,
-            "largest_release": {
-                "mu": self.largest_mu,
-                "epsilon": self.largest_epsilon,
-                "delta": self.budget.delta,
-                "failure": self.failure_left,
-            },
-            "validity": dict(VALIDITY),
-        }
+        largest = {"mu": self.largest_mu, "epsilon": self.largest_epsilon}
+        largest |= {"delta": self.budget.delta, "failure": self.failure_left}
+        spent = ("releases", "spent_epsilon", "odometer_epsilon", "spent_failure")
+        known = {"budget": self.budget.to_dict()} | {name: getattr(self, name) for name in spent}
+        return known | {"largest_release": largest, "validity": dict(VALIDITY)}
 
 
 DEFAULT_TIMEOUT = 30.0
@@ -135,7 +164,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         *,
-        reserve: float = DEFAULT_RESERVE,
+        reserve: float = RESERVE,
         unit: LedgerUnit | Mapping[str, object] | str = Unit.RECORD,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> "Ledger":
@@ -158,9 +187,7 @@ class Ledger:
         budget = Budget(dataset, related, epsilon, delta, reserve, cast(LedgerUnit, unit))
         rule = PrivacyFilter.opened(budget)
         if rule.largest_mu(rule.total([])) == 0:
-            raise InputError(
-                f"Expected a budget that allows a release, got epsilon {epsilon!r}, delta {delta!r}; raise either."
-            )
+            raise InputError(f"No release fits a budget of epsilon {epsilon!r} at delta {delta!r}; raise either.")
         log.create(made.path, book.opening(budget, rule))
         return made
 
@@ -173,11 +200,11 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
-        return self._standing()[0].budget
+        return self._standing().budget
 
     @property
     def rule(self) -> PrivacyFilter:
-        return self._standing()[0].rule
+        return self._standing().rule
 
     def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
         """Charge a release, before anything is computed from the rows' values.
@@ -199,33 +226,37 @@ class Ledger:
             raise InputError("The release has no bound.")
         for stated in bounds:
             _check_matching(stated, spec)
-        top, state = self._standing()
-        pages = _priced(top, bounds, spec)
-        if len(pages) == 1 and (run is not None or _should_be_compared(top.rule, state.total, pages[0].charge)):
-            pages += _priced(top, _other_bounds(bounds[0], spec, top.budget.delta), spec, must=False)
+        stands = self._standing()
+        pages = _priced(stands, bounds, spec)
+        if len(pages) == 1 and (run is not None or _should_be_compared(stands, pages[0].charge)):
+            # What every other theorem says of the run, where the bound itself is what its theorem says of it.
+            known = [theorem for theorem in theorems() if theorem.id == bounds[0].theorem]
+            if known and evaluate(known[0], spec) == bounds[0]:
+                others = [other for other, _ in explain(spec, stands.budget.delta).bounds]
+                others = [other for other in others if other.theorem != bounds[0].theorem]
+                pages += _priced(stands, others, spec, must=False)
         with log.writing(self.path, self.timeout) as open_log:
-            priced, (top, state) = top, book.standing(open_log)
-            if (top.key, top.fixed) != (priced.key, priced.fixed):
-                raise access.another_in_its_place(self.path)
-            known = None if run is None else next((one for one in book.entries(open_log) if one.run == run), None)
-            if known is not None:
-                if (known.spec_text, known.bound_text) not in {(one.spec_text, one.bound_text) for one in pages}:
-                    raise InputError(
-                        f"Entry {known.sequence} of {str(self.path)!r} was charged for another run. Name a new file to "
-                        "keep rounds in."
-                    )
-                return known
-            page = _best(top.rule, state.total, pages)
-            if page is None:
-                balance, wanted = Balance.of(top.budget, top.rule, state.total, state.releases), pages[0]
+            priced, stands = stands, book.standing(open_log)
+            if stands.opening != priced.opening:
+                raise access.exchanged(self.path)
+            for entry in () if run is None else (one for one in book.entries(open_log) if one.run == run):
+                if (entry.spec_text, entry.bound_text) in {(one.spec_text, one.bound_text) for one in pages}:
+                    return entry
+                wrong = f"Entry {entry.sequence} of {str(self.path)!r} was charged for another run"
+                raise InputError(f"{wrong}. Name a new file to keep rounds in.")
+            # Of the pages that fit, the one that leaves most of the budget; the first of several equal ones.
+            rule, after = stands.rule, [stands.rule.total([stands.total, page.charge]) for page in pages]
+            fitting = [(total, page) for total, page in zip(after, pages, strict=True) if rule.fits(total)]
+            if not fitting:
+                balance, wanted = Balance.of(stands), pages[0]
                 asked = next(one for one in bounds if one.theorem == wanted.theorem)
                 raise LedgerRefusal(_too_small(balance, wanted, asked, spec.delta), balance)
-            return book.append(open_log, top, state, page, run)
+            best = min(fitting, key=lambda pair: rule.used(pair[0])) if len(fitting) > 1 else fitting[0]
+            return book.append(open_log, stands, best[1], run)
 
     def balance(self) -> Balance:
         """What is spent, and the largest release that still fits."""
-        top, state = self._standing()
-        return Balance.of(top.budget, top.rule, state.total, state.releases)
+        return Balance.of(self._standing())
 
     def entries(self) -> tuple[Entry, ...]:
         """Every debit, oldest first; the whole file is checked."""
@@ -234,22 +265,19 @@ class Ledger:
 
     def verify(self) -> Verification:
         """Add up the whole file again and recompute every entry from its spec with the theorems of this version."""
-        top, _ = self._standing()
-        return verify(top.budget, top.rule, self.entries())
+        stands, entries = self._standing(), self.entries()
+        total = stands.rule.total(entry.charge for entry in entries)
+        findings = (EntryFinding(entry.sequence, entry.theorem, *_judged(stands, entry)) for entry in entries)
+        return Verification(tuple(findings), not stands.rule.fits(total))
 
     def export(self) -> dict[str, object]:
         """What may be published, as JSON values: no key, no fingerprints."""
         with log.reading(self.path) as file:
-            top, state = book.standing(file)
-            listed = book.entries(file)
-        return {
-            "format": log.FORMAT,
-            "opened": top.fixed[2],
-            "balance": Balance.of(top.budget, top.rule, state.total, state.releases).to_dict(),
-            "filter": top.rule.to_dict(),
-            "citation": str(top.rule.citation),
-            "entries": [entry.to_dict() for entry in listed],
-        }
+            stands, listed = book.standing(file), book.entries(file)
+        head: dict[str, object] = {"format": log.FORMAT, "opened": stands.opening["opened"]}
+        head |= {"balance": Balance.of(stands).to_dict()}
+        rule = {"filter": stands.rule.to_dict(), "citation": str(stands.rule.citation)}
+        return head | rule | {"entries": [entry.to_dict() for entry in listed]}
 
     def check_content(self, entry: Entry, columns: Mapping[str, NDArray]) -> None:
         """Fingerprint the columns of a debited release; warn when an earlier one was computed from other rows.
@@ -257,16 +285,15 @@ class Ledger:
         The warning is an answer about private rows without noise, so it is marked NON-PRIVATE.
         """
         validate.instance_of("entry", entry, Entry)
-        rows = fingerprint(self._standing()[0].key, columns)
+        with log.reading(self.path) as file:
+            rows = fingerprint(file.key, columns)
         try:
             with log.writing(self.path, self.timeout) as open_log:
-                others = other_rows(book.known_rows(open_log), rows)
-                if not others:
-                    book.keep_rows(open_log, rows)
+                same = book.keep_rows(open_log, rows)
         except LedgerError as error:
             warnings.warn(f"The fingerprint of the rows was not kept: {error}", ContentWarning, stacklevel=2)
             return
-        if others:
+        if not same:
             warnings.warn(
                 f"NON-PRIVATE: these rows are not those of earlier releases from {self.budget.dataset!r}. That is "
                 "expected if the dataset grew or was cleaned. A different dataset needs its own ledger. This message "
@@ -281,35 +308,30 @@ class Ledger:
         if not re.fullmatch(r"[0-9a-f]{64}", validate.instance_of("digest", digest, str)):
             raise validate.refuse("digest", "to be a SHA-256 in 64 hexadecimal digits", digest[:80])
         with log.writing(self.path, self.timeout) as open_log:
-            named = book.name_of(open_log, entry)
-            if named not in (None, digest):
-                raise LedgerError(f"Entry {entry.sequence} of {str(self.path)!r} already names a release.")
-            if named is None:
-                book.name_release(open_log, entry.sequence, digest)
+            book.name_release(open_log, entry, digest)
 
-    def _standing(self) -> tuple[book.Header, book.LedgerState]:
+    def _standing(self) -> Standing:
         with log.reading(self.path) as file:
             return book.standing(file)
 
 
-def _priced(top: book.Header, bounds: Sequence[Bound], spec: Spec, must: bool = True) -> list[book.Page]:
+def _priced(stands: Standing, bounds: Sequence[Bound], spec: Spec, must: bool = True) -> list[Page]:
     """What each bound would cost; bounds that the budget cannot hold are left out as long as one can."""
     pages, refused = [], []
     for bound in bounds:
         try:
-            guarantee = charged(bound, spec, top.budget)
+            guarantee = charged(bound, spec, stands.budget)
         except InputError as error:
             refused.append(error)
             continue
-        charge = top.rule.charge(guarantee)
-        alone = epsilon_alone(guarantee, top.budget.delta)
-        pages.append(book.Page(charge, bound.theorem, alone, spec.to_json(), book.text(bound.to_dict())))
+        charge, alone = stands.rule.charge(guarantee), epsilon_alone(guarantee, stands.budget.delta)
+        pages.append(Page(charge, bound.theorem, alone, spec.to_json(), book.text(bound.to_dict())))
     if must and not pages:
         raise refused[0]
     return pages
 
 
-def _too_small(balance: Balance, wanted: book.Page, asked: Bound, delta: float | None) -> str:
+def _too_small(balance: Balance, wanted: Page, asked: Bound, delta: float | None) -> str:
     """Why a release is refused: what it has at its own delta, what it would cost, and what is left."""
     own = "" if delta is None else f"epsilon {show_up(asked.guarantee.epsilon(delta))} at delta {delta:g}, charged as "
     cost = f"{own}epsilon {show_up(wanted.epsilon)} at the ledger's delta {balance.budget.delta:g}"
@@ -318,43 +340,47 @@ def _too_small(balance: Balance, wanted: book.Page, asked: Bound, delta: float |
     return f"The budget of {balance.budget.dataset!r} is too small for this release ({cost}): {balance.sentence}."
 
 
-def _best(rule: PrivacyFilter, before: Charge, pages: Sequence[book.Page]) -> book.Page | None:
-    """Of those that fit, the page that leaves most of the budget; the first of several equal ones."""
-    after = [(rule.total([before, page.charge]), page) for page in pages]
-    fitting = [(total, page) for total, page in after if rule.fits(total)]
-    if len(fitting) > 1:
-        return min(fitting, key=lambda pair: rule.used(pair[0]))[1]
-    return fitting[0][1] if fitting else None
-
-
-def _should_be_compared(rule: PrivacyFilter, before: Charge, charge: Charge) -> bool:
+def _should_be_compared(stands: Standing, charge: Charge) -> bool:
     """Whether another theorem may serve better: the charge does not fit, or costs more in failures than in loss."""
-    after = rule.total([before, charge])
+    rule, after = stands.rule, stands.rule.total([stands.total, charge])
     if not rule.fits(after):
         return True
-    return charge.failure > 0 and rule.used(after) > rule.used(rule.total([before, replace(charge, failure=0.0)]))
-
-
-def _other_bounds(bound: Bound, spec: Spec, delta: float) -> list[Bound]:
-    """What every other theorem says of the run, where the bound itself is what its theorem says of it."""
-    known = [theorem for theorem in theorems() if theorem.id == bound.theorem]
-    if not known or evaluate(known[0], spec) != bound:
-        return []
-    return [other for other, _ in explain(spec, delta).bounds if other.theorem != bound.theorem]
+    lossy = rule.total([stands.total, replace(charge, failure=0.0)])
+    return charge.failure > 0 and rule.used(after) > rule.used(lossy)
 
 
 def _check_matching(bound: Bound, spec: Spec) -> None:
     validate.instance_of("bound", bound, Bound)
     validate.instance_of("spec", spec, Spec)
     if (bound.relation, bound.view) != (spec.relation, spec.view):
-        raise InputError(
-            f"This bound is for {bound.relation}, {bound.view}; the spec has {spec.relation}, {spec.view}."
-        )
+        raise InputError(f"The bound is for {bound.relation}, {bound.view}; the spec has {spec.relation}, {spec.view}.")
     private = next((one.constant.name for one in bound.certificates if one.reads_private_data), None)
     if private is not None:
-        raise InputError(
-            f"The certificate of {private} was read from private data. Certificates come from public knowledge."
-        )
+        raise InputError(f"The certificate of {private} was read from private data; use public knowledge.")
+
+
+def _judged(stands: Standing, entry: Entry) -> tuple[EntryVerdict, str]:
+    try:
+        theorem = theorem_named(entry.theorem)
+    except InputError:
+        return EntryVerdict.UNKNOWN, "its theorem is not registered in this version"
+    try:
+        old, new = entry.bound, evaluate(theorem, entry.spec)
+        if isinstance(new, Inapplicable):
+            return EntryVerdict.UNSUPPORTED, f"the theorem does not apply to the run: {new.reason}"
+        charge = stands.rule.charge(charged(new, entry.spec, stands.budget))
+    except InputError as error:
+        return EntryVerdict.UNKNOWN, f"it cannot be recomputed: {error}"
+    was, now = ((*each.amounts, each.failure, each.alone) for each in (entry.charge, charge))
+    pairs = list(zip(was, now, strict=True))
+    if any(now > was * (1 + _SAME) for was, now in pairs):
+        then, today = (show_up(bound.guarantee.epsilon(stands.budget.delta)) for bound in (old, new))
+        return EntryVerdict.UNDERCHARGED, f"epsilon {then} was charged where this version computes {today}"
+    if any(not math.isclose(was, now, rel_tol=_SAME) for was, now in pairs):
+        return EntryVerdict.CHANGED, "this version computes a smaller privacy loss than was charged"
+    if old.certificates != new.certificates:
+        return EntryVerdict.CHANGED, "the same privacy loss now depends on other certificates"
+    return EntryVerdict.AGREES, "the charge recomputed from its spec is the same"
 
 
 def _seconds(timeout: float) -> float:

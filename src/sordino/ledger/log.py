@@ -77,16 +77,23 @@ class Log:
     """What a file, or an image of one in memory, holds; `read(offset, size)` gives bytes from the log's beginning."""
 
     def __init__(self, path: Path, read: Read) -> None:
-        self.path = path
-        self._read = read
+        self.path, self._read, self.key = path, read, b""
         opening = _record(read, _RECORDS)
-        self.opening = _json(b"" if opening is None else opening.text)
-        self.key = _key(self.opening)
+        self.opening = _json(opening.text) if opening else {}
+        with suppress(KeyError, TypeError, ValueError):  # without a key no digest agrees
+            self.key = bytes.fromhex(self.opening["key"])
         if opening is None or not opening.follows(book.BEGINNING, self.key):
             raise book.damaged(path)
-        self.mark = self._end()
-        last = _record(read, self.mark.start)
-        self.state = _json(b"" if last is None else last.text)
+        # The log ends where the marks name, and whole records beyond that.
+        first, second = (Mark.from_bytes(read(place, _MARK_BYTES), self.key) for place in _MARKS)
+        if first and second and first.number > second.number and not self._holds(first):
+            first = None  # the debit that was being made had not returned
+        mark = max(filter(None, (first, second)), key=lambda mark: mark.number, default=None)
+        if mark is None or not self._holds(mark):
+            raise book.damaged(path)
+        while (beyond := self.after(mark)) is not None:
+            mark = beyond
+        self.mark, self.state = mark, self.record_at(mark.start)
 
     def records(self) -> Iterator[tuple[Mark, Json]]:
         """Every record after the opening, oldest first, with the chain followed from its beginning to its end."""
@@ -100,15 +107,15 @@ class Log:
 
     def record_at(self, start: int) -> Json:
         """The record that begins at a place, which another record names."""
-        record = _record(self._read, start)
-        if record is None or not record.follows(record.before, self.key):
+        record = self._whole(start)
+        if record is None:
             raise book.damaged(self.path)
         return _json(record.text)
 
     def behind(self, start: int, link: bytes) -> list[Json] | None:
         """What was recorded after the record with this digest; None where none of the log begins at that place."""
-        record = _record(self._read, start) if start >= _RECORDS else None
-        if record is None or record.link != link or not record.follows(record.before, self.key):
+        record = self._whole(start)
+        if record is None or record.link != link:
             return None
         found, place = [], Mark(0, start, record.end, link)
         while (following := self.after(place)) is not None:
@@ -118,43 +125,28 @@ class Log:
 
     def after(self, mark: Mark) -> Mark | None:
         """The record that follows another: the first one in the file that names it; None at the end."""
-        place = mark.end
-        while (place := self._line_at(place)) >= 0:
-            record = _record(self._read, place)
+        place, size = mark.end, BLOCK
+        while part := self._read(place, size):
+            if place - mark.end > 16 * LARGEST_VALUE:
+                raise book.damaged(self.path)
+            at = part.find(b"\n")  # a record begins with a new line; its length a torn one only promises
+            if at < 0:
+                place, size = place + len(part), min(2 * size, 2**20)
+                continue
+            record = _record(self._read, place + at)
             if record is not None and record.follows(mark.link, self.key):
-                return Mark(mark.number + 1, place, record.end, record.link)
-            place += 1  # not by its length, which a torn record only promises: the next one begins with a new line
+                return Mark(mark.number + 1, place + at, record.end, record.link)
+            place, size = place + at + 1, BLOCK
         return None
 
-    def _line_at(self, place: int) -> int:
-        """Where the first line at or after a place begins; -1 where there is none."""
-        begun, size = place, BLOCK
-        while part := self._read(place, size):
-            at = part.find(b"\n")
-            if at >= 0:
-                return place + at
-            place, size = place + len(part), min(2 * size, 2**20)
-            if place - begun > 16 * LARGEST_VALUE:
-                raise book.damaged(self.path)
-        return -1
-
-    def _end(self) -> Mark:
-        """Where the log ends: what the marks name, and whole records beyond that."""
-        first, second = (Mark.from_bytes(self._read(place, _MARK_BYTES), self.key) for place in _MARKS)
-        if first is not None and second is not None and first.number > second.number and not self._holds(first):
-            first = None  # the debit that was being made had not returned
-        named = max(filter(None, (first, second)), key=lambda mark: mark.number, default=None)
-        if named is None or not self._holds(named):
-            raise book.damaged(self.path)
-        while (beyond := self.after(named)) is not None:
-            named = beyond
-        return named
-
     def _holds(self, mark: Mark) -> bool:
-        record = _record(self._read, mark.start) if mark.start >= _RECORDS else None
-        if record is None or (record.end, record.link) != (mark.end, mark.link):
-            return False
-        return record.follows(record.before, self.key)
+        record = self._whole(mark.start)
+        return record is not None and (record.end, record.link) == (mark.end, mark.link)
+
+    def _whole(self, start: int) -> "_Record | None":
+        """The record that begins at a place, where its digest is right."""
+        record = _record(self._read, start) if start >= _RECORDS else None
+        return record if record is not None and record.follows(record.before, self.key) else None
 
 
 class OpenLog(Log):
@@ -169,8 +161,7 @@ class OpenLog(Log):
         line = _line(self.key, self.mark.link, content)
         access.write_all(self._tail, line)
         mark = self.after(self.mark)
-        start = os.lseek(self._tail, 0, os.SEEK_CUR) - len(line) - BLOCK
-        if mark is None or mark.start != start:
+        if mark is None or mark.start != os.lseek(self._tail, 0, os.SEEK_CUR) - len(line) - BLOCK:
             raise _written_by_two(self.path)
         marked = mark.to_bytes(self.key)
         try:
@@ -178,22 +169,16 @@ class OpenLog(Log):
             access.flush(self._descriptor)
             access.write_at(self._descriptor, BLOCK + _MARKS[1], marked)
         except OSError as error:
-            raise LedgerError(
-                f"Expected to write to {str(self.path)!r}, got: {error.strerror}; the disk refused; `sordino ledger "
-                "show` says whether the entry was recorded."
-            ) from None
-        self._read_back(line, mark)
-        self.mark, self.state = mark, content
-        return mark
-
-    def _read_back(self, line: bytes, mark: Mark) -> None:
-        """What others will see under the file's name is what was written."""
+            why = f"{error.strerror}; the disk refused; `sordino ledger show` says whether the entry was recorded"
+            raise LedgerError(f"Expected to write to {str(self.path)!r}, got: {why}.") from None
+        # What others will see under the file's name is what was written.
         with access.opened(self.path, os.O_RDONLY) as seen:
-            if not os.path.samestat(os.fstat(seen), os.fstat(self._descriptor)):
-                raise access.another_in_its_place(self.path)
+            access.check_same(self.path, seen, self._descriptor)
             log = Log(self.path, read := _reader(self.path, seen))
             if log.mark.number < mark.number or read(mark.start, len(line)) != line:
                 raise _written_by_two(self.path)
+        self.mark, self.state = mark, content
+        return mark
 
 
 @dataclass(frozen=True)
@@ -213,22 +198,22 @@ class _Record:
 def _record(read: Read, start: int) -> _Record | None:
     """The record that begins at a place, or None where there is no whole one."""
     head = read(start, _HEAD)
+    if len(head) != _HEAD or head[:1] != b"\n":
+        return None
     try:
-        if len(head) != _HEAD or head[:1] != b"\n":
-            return None
-        size, before, link = (part.decode("ascii") for part in head[1:-1].split(b" "))
+        size, before, link = head[1:-1].decode("ascii").split(" ")
         length = int(size, 16)
         text = read(start + _HEAD, length) if 0 < length <= LARGEST_VALUE else b""
-        if not text or len(text) != length:
-            return None
-        return _Record(bytes.fromhex(before), bytes.fromhex(link), text, start + _HEAD + length)
+        if text and len(text) == length:
+            return _Record(bytes.fromhex(before), bytes.fromhex(link), text, start + _HEAD + length)
     except ValueError:
-        return None
+        pass
+    return None
 
 
 def image(opening: Json, further: Iterable[Json] = ()) -> bytes:
     """A whole log from its opening and the records after it."""
-    key, mark, lines = _key(opening), Mark(0, 0, _RECORDS, book.BEGINNING), []
+    key, mark, lines = bytes.fromhex(opening["key"]), Mark(0, 0, _RECORDS, book.BEGINNING), []
     for content in (opening, *further):
         line = _line(key, mark.link, content)
         link = bytes.fromhex(line[_HEAD - 65 : _HEAD - 1].decode())
@@ -242,54 +227,67 @@ def create(path: Path, opening: Json) -> None:
     """Make a ledger file, owner-only and whole or not at all; an existing file is never touched."""
     if not path.name:
         raise refuse("ledger", "to be a file name", str(path))
-    content = PREAMBLE + image(opening)
-    draft = ""
+    draft, wanted = "", f"a writable place for the ledger {str(path)!r}"
     try:
         access.check_folder(path.parent.resolve(strict=True))
         # mkstemp: readable by its owner only.
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=access.DRAFT_ENDING)
         try:
-            access.write_all(handle, content)
+            access.write_all(handle, PREAMBLE + image(opening))
             os.fsync(handle)
         finally:
             os.close(handle)
-    except LedgerError:
-        raise
-    except (OSError, ValueError, RuntimeError) as error:
-        _remove(draft)
-        reason = getattr(error, "strerror", None) or "not a file name"
-        raise LedgerError(f"Expected a writable place for the ledger {str(path)!r}, got: {reason}.") from None
-    try:
+        wanted = f"to create the ledger {str(path)!r}"
         os.link(draft, path)  # unlike a rename, refuses to replace
         with suppress(OSError):  # not every disk can
             flush_folder(path.parent)
+    except LedgerError:
+        raise
     except FileExistsError:
         raise LedgerError(f"{str(path)!r} exists already. A budget is opened once, then used.") from None
-    except OSError as error:
-        raise LedgerError(f"Expected to create the ledger {str(path)!r}, got: {error.strerror}.") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise LedgerError(f"Expected {wanted}, got: {reason}.") from None
     finally:
-        _remove(draft)
+        with suppress(OSError):
+            os.unlink(draft)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[Log]:
     """The log as it stands; nothing is written and nobody has to wait."""
-    real = access.find(path)
-    with _speaking(path), access.opened(real, os.O_RDONLY) as descriptor:
-        access.check_hands(real, os.fstat(descriptor))
+    with _opened(path, os.O_RDONLY) as (_, descriptor):
         yield Log(path, _reader(path, descriptor))
 
 
 @contextmanager
 def writing(path: Path, timeout: float) -> Iterator[OpenLog]:
     """The log, held against every other process from before it is read."""
+    with (
+        _opened(path, os.O_RDWR) as (real, descriptor),
+        access.exclusive(real, descriptor, timeout),
+        access.opened(real, os.O_WRONLY | os.O_APPEND) as tail,
+    ):
+        access.check_same(path, tail, descriptor)
+        yield OpenLog(real, descriptor, tail)
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[tuple[Path, int]]:
+    """Where the file really is, and the open file; the system's errors become one sentence."""
     real = access.find(path)
-    with _speaking(path), access.opened(real, os.O_RDWR) as descriptor:
-        access.check_hands(real, os.fstat(descriptor))
-        with access.exclusive(real, descriptor, timeout), access.opened(real, os.O_WRONLY | os.O_APPEND) as tail:
-            if not os.path.samestat(os.fstat(tail), os.fstat(descriptor)):
-                raise access.another_in_its_place(path)
-            yield OpenLog(real, descriptor, tail)
+    try:
+        with access.opened(real, flags) as descriptor:
+            access.check_hands(real, os.fstat(descriptor))
+            yield real, descriptor
+    except OSError as error:
+        if error.errno in _FULL:
+            reason = "the disk is full; nothing was changed, free some space and try again"
+        elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            reason = "it cannot be opened or written; check the permissions of the file and its folder"
+        else:
+            reason = f"the disk refused ({error.strerror}); ledger show says whether the entry was recorded"
+        raise access.unusable(path, reason) from None
 
 
 def _reader(path: Path, descriptor: int) -> Read:
@@ -299,10 +297,7 @@ def _reader(path: Path, descriptor: int) -> Read:
     if not head.startswith(_MAGIC) or not version.isdigit():
         raise LedgerError(f"{str(path)!r} is not a ledger.")
     if int(version) > FORMAT:
-        raise LedgerError(
-            f"Expected {str(path)!r} in ledger format {FORMAT}, got format {int(version)}; it was written by a newer "
-            "Sordino, upgrade to read it."
-        )
+        raise LedgerError(f"{str(path)!r} has ledger format {int(version)} of a newer Sordino. Upgrade to read it.")
     if head != PREAMBLE:
         raise book.damaged(path)
     return lambda offset, size: access.read_at(descriptor, BLOCK + offset, size)
@@ -311,9 +306,7 @@ def _reader(path: Path, descriptor: int) -> Read:
 def _line(key: bytes, before: bytes, content: Json) -> bytes:
     text = book.text(content).encode()
     if len(text) > LARGEST_VALUE:
-        raise InputError(
-            f"Expected an entry of at most {LARGEST_VALUE} bytes, got {len(text)}; describe a smaller run."
-        )
+        raise InputError(f"An entry has at most {LARGEST_VALUE} bytes, got {len(text)}; describe a smaller run.")
     return f"\n{len(text):08x} {before.hex()} {book.digest(key, 'record', before, text).hex()} ".encode() + text
 
 
@@ -325,36 +318,6 @@ def _json(text: bytes) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _key(opening: Json | None) -> bytes:
-    """The key of a ledger; none that is one where the opening is damaged, so that no digest agrees."""
-    with suppress(KeyError, TypeError, ValueError):
-        return bytes.fromhex((opening or {})["key"])
-    return b""
-
-
 def _written_by_two(path: Path) -> LedgerError:
-    return LedgerError(
-        f"A second process wrote to {str(path)!r} at the same time. The locks of its disk do not work: move it to a "
-        "local disk. Nothing may be released on this debit."
-    )
-
-
-@contextmanager
-def _speaking(path: Path) -> Iterator[None]:
-    """Turn the system's errors into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            reason = "the disk is full; nothing was changed, free some space and try again"
-        elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            reason = "it cannot be opened or written; check the permissions of the file and its folder"
-        else:
-            reason = f"the disk refused ({error.strerror}); ledger show says whether the entry was recorded"
-        raise access.unusable(path, reason) from None
-
-
-def _remove(draft: str) -> None:
-    if draft:
-        with suppress(OSError):
-            os.unlink(draft)
+    wrong = f"A second process wrote to {str(path)!r} at the same time: the locks of its disk do not work"
+    return LedgerError(f"{wrong}. Move it to a local disk. Nothing may be released on this debit.")

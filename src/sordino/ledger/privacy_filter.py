@@ -49,17 +49,10 @@ from math import inf, isinf, isnan
 from typing import Any, ClassVar, NamedTuple, Self
 
 from sordino.core import gaussian, validate
+from sordino.core import guarantee as claims
 from sordino.core.bound import Citation
 from sordino.core.gaussian import down, least_true, up, weighted_sum_up
-from sordino.core.guarantee import (
-    ApproxDP,
-    BoundedRange,
-    GaussianDP,
-    Guarantee,
-    LossDistribution,
-    PureDP,
-    TotalVariation,
-)
+from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair
@@ -85,15 +78,15 @@ def dominating_gaussian(guarantee: Guarantee) -> FailingGaussian | None:
     match guarantee:
         case GaussianDP():
             return FailingGaussian(guarantee.mu)
-        case PureDP():
+        case claims.PureDP():
             return _of_response(guarantee.value, 0.0)
-        case ApproxDP():
+        case claims.ApproxDP():
             return _of_response(guarantee.epsilon_value, guarantee.delta_value)
-        case TotalVariation():
+        case claims.TotalVariation():
             return _of_response(0.0, guarantee.value)
-        case BoundedRange():
+        case claims.BoundedRange():
             return _composed([(_of_response(guarantee.width, 0.0), guarantee.draws)])
-        case LossDistribution():
+        case claims.LossDistribution():
             return _composed([(_of_pair(pair), count) for pair, count in guarantee.factors])
     return None
 
@@ -159,12 +152,9 @@ class Charge:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Charge":
-        def amount(name: str, value: object) -> float:
-            return inf if value is None else number(name, value, NON_NEGATIVE)
-
-        amounts = tuple(amount("amount", value) for value in data["amounts"])
-        failure = number("failure", data["failure"], NON_NEGATIVE)
-        return cls(amounts, failure, amount("alone", data["alone"]), validate.instance_of("plan", data["plan"], str))
+        stated, failure = (*data["amounts"], data["alone"]), number("failure", data["failure"], NON_NEGATIVE)
+        *amounts, alone = (inf if value is None else number("amount", value, NON_NEGATIVE) for value in stated)
+        return cls(tuple(amounts), failure, alone, validate.instance_of("plan", data["plan"], str))
 
 
 @lru_cache(maxsize=1024)
@@ -225,16 +215,14 @@ class PrivacyFilter:
 
     def charge(self, guarantee: Guarantee) -> Charge:
         values, failure = renyi_on(guarantee, self.shares.orders)
-        above = dominating_gaussian(guarantee)
-        if above is None:
-            return Charge((inf, *values), failure, self._alone(guarantee))
-        return Charge((square_up(above.mu), *values), max(above.failure, failure), self._alone(guarantee))
-
-    def _alone(self, guarantee: Guarantee) -> float:
-        """Epsilon at delta; a release of exactly the budget is not lost by the last digit of a bisection."""
-        epsilon = epsilon_alone(guarantee, self.delta)
-        close = self.epsilon < epsilon <= self.epsilon * (1 + 1e-9)
-        return self.epsilon if close and guarantee.delta(self.epsilon) <= self.delta else epsilon
+        above, alone = dominating_gaussian(guarantee), epsilon_alone(guarantee, self.delta)
+        # A release of exactly the budget is not lost by the last digit of a bisection.
+        if self.epsilon < alone <= self.epsilon * (1 + 1e-9) and guarantee.delta(self.epsilon) <= self.delta:
+            alone = self.epsilon
+        square, failing = (inf, 0.0) if above is None else (above.mu * above.mu, above.failure)
+        if above is not None and math.isfinite(square) and Fraction(square) < Fraction(above.mu) ** 2:
+            square = up(square)
+        return Charge((square, *values), max(failing, failure), alone)
 
     def total(self, charges: Iterable[Charge]) -> Charge:
         """The sum of charges, exact and rounded up once; the first decides the plan, and may be alone."""
@@ -256,9 +244,8 @@ class PrivacyFilter:
 
     def _composes(self, total: Charge) -> bool:
         """Whether the releases fit by composition, so that others may follow."""
-        if total.failure > self.failure_delta:
-            return False
-        return self._gaussian_room(total) >= 0 or self._renyi(total) <= self.epsilon
+        within = total.failure <= self.failure_delta
+        return within and (self._gaussian_room(total) >= 0 or self._renyi(total) <= self.epsilon)
 
     def _gaussian_room(self, total: Charge) -> Fraction | float:
         """The squared mu that is left of Gaussians' own, exactly; it may be negative."""
@@ -276,7 +263,9 @@ class PrivacyFilter:
         if total.is_nothing:
             return 0.0
         square = total.amounts[0]
-        of_gaussians = inf if isinf(square) else gaussian.epsilon_upper(root_up(square), self.gaussian_delta)
+        root = math.sqrt(square)
+        root = up(root) if math.isfinite(root) and Fraction(root) ** 2 < Fraction(square) else root
+        of_gaussians = inf if isinf(square) else gaussian.epsilon_upper(root, self.gaussian_delta)
         epsilon = min(of_gaussians, self._renyi(total), total.alone)
         return min(epsilon, self.epsilon) if self.fits(total) else epsilon
 
@@ -299,8 +288,7 @@ class PrivacyFilter:
         return total.amounts[0] if of_gaussians else None
 
     def largest_mu(self, total: Charge) -> float:
-        mu, step = math.sqrt(max(0.0, self.room(total))), 1e-15
-        # Rounding may have made it a little too large.
+        mu, step = math.sqrt(max(0.0, self.room(total))), 1e-15  # rounding may have made it a little too large
         while mu > 0 and not self.fits(self.total([total, self.charge(GaussianDP(mu))])):
             mu, step = (mu * (1 - step), 4 * step) if step < 1 else (0.0, step)
         return mu
@@ -315,27 +303,8 @@ class PrivacyFilter:
 
 
 def _sum_up(amounts: Sequence[float]) -> float:
-    """The exact sum, rounded up once; one term or two, which is what every debit adds, without fractions."""
-    if len(amounts) == 1:
-        return amounts[0]
-    if len(amounts) != 2:
-        return weighted_sum_up((amount, 1) for amount in amounts)
-    first, second = amounts
-    total = first + second
-    if isinf(total):
-        return total
-    # The rounding error of a sum of two floats is a float (Knuth's two-sum).
-    back = total - first
-    return up(total) if (first - (total - back)) + (second - back) > 0 else total
-
-
-def square_up(mu: float) -> float:
-    """The square, rounded up."""
-    square = mu * mu
-    return up(square) if math.isfinite(square) and Fraction(square) < Fraction(mu) ** 2 else square
-
-
-def root_up(square: float) -> float:
-    """The root, rounded up."""
-    root = math.sqrt(square)
-    return up(root) if math.isfinite(root) and Fraction(root) ** 2 < Fraction(square) else root
+    """The exact sum, rounded up once."""
+    if isinf(sum(amounts)):
+        return inf
+    total = math.fsum(amounts)
+    return up(total) if math.fsum((*amounts, -total)) > 0 else total

@@ -7,13 +7,14 @@ file or its name is refused. With the fingerprint of a key that the reader knows
 exactly these files; without, that nothing changed since someone made the manifest.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,6 @@ MOST_FILES, LARGEST_FILE = 64, 2**30
 _LARGEST_LIST = 64 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}(\.[a-z0-9]{1,16}){0,2}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_SIGNATURE = re.compile(r"[0-9a-f]{128}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _SOFTWARE = re.compile(r"[0-9A-Za-z.+-]{1,64}")
 
@@ -82,7 +82,7 @@ def sign_folder(folder: str | Path, about: str, key: SigningKey, *, replace: boo
         names = _names(place, handle)
         if not replace and names & {MANIFEST, SIGNATURE}:
             raise InputError(f"{str(place)!r} is signed already. Use --replace to sign it anew.")
-        listed = [_listed(place, handle, name) for name in sorted(names - {MANIFEST, SIGNATURE})]
+        listed = [_listed(place, handle, name) for name in names - {MANIFEST, SIGNATURE}]
     # Killed between the two, the folder has a manifest without its signature, which is refused.
     for name, content in _signature_files(about, listed, key, None).items():
         write_file(place / name, content)
@@ -98,22 +98,19 @@ def _signature_files(about: str, listed: list[ManifestEntry], key: SigningKey, m
         raise InputError(f"A {about} must contain {', '.join(NEEDED[about])}. This one lacks {', '.join(missing)}.")
     if len(listed) > MOST_FILES:
         raise InputError(f"Expected at most {MOST_FILES} files to sign, got {len(listed)}.")
-    manifest = canonical({
-        "format": "sordino-manifest",
-        "version": VERSION,
-        "about": about,
-        "made": made or now(),
-        "software": __version__,
-        "files": [one._asdict() for one in sorted(listed)],
-    })  # fmt: skip
-    signature = canonical({
-        "format": "sordino-signature",
-        "version": VERSION,
-        "algorithm": ALGORITHM,
-        "public_key": key.public.hex(),
-        "signature": key.sign(_message(about, key.fingerprint, manifest)).hex(),
-    })  # fmt: skip
-    return {MANIFEST: manifest, SIGNATURE: signature}
+    manifest = _manifest(about, made or now(), __version__, listed)
+    return {MANIFEST: manifest, SIGNATURE: _signature(key.public, key.sign(_message(about, key.fingerprint, manifest)))}
+
+
+def _manifest(about: str, made: str, software: str, listed: list[ManifestEntry]) -> bytes:
+    files = [one._asdict() for one in sorted(listed)]
+    head = {"format": "sordino-manifest", "version": VERSION, "about": about, "made": made, "software": software}
+    return canonical(head | {"files": files})
+
+
+def _signature(public: bytes, signature: bytes) -> bytes:
+    head = {"format": "sordino-signature", "version": VERSION, "algorithm": ALGORITHM}
+    return canonical(head | {"public_key": public.hex(), "signature": signature.hex()})
 
 
 def _message(about: str, signer: str, manifest: bytes) -> bytes:
@@ -144,98 +141,75 @@ def verify_folder(folder: str | Path, expected: str | None = None) -> SignedFold
         names = _names(place, handle)
         for name in (MANIFEST, SIGNATURE):
             if name not in names:
-                raise InputError(
-                    f"{str(place)!r} is not signed: it has no {name}, so anyone may have written it. Ask the sender "
-                    "for a signed folder and for the fingerprint of the key. If the folder is your own, sign it with "
-                    "`sordino sign release`."
-                )
+                ask = "Ask for a signed folder and the key's fingerprint, or sign your own: `sordino sign release`"
+                raise InputError(f"{str(place)!r} is not signed: it has no {name}, so anyone may have made it. {ask}.")
         need_cryptography()
-        manifest = _read(place, handle, MANIFEST, _LARGEST_LIST)
-        signature = _read(place, handle, SIGNATURE, _LARGEST_LIST)
-        about, made, software, listed = _manifest(place, manifest)
-        public, signed = _signature(place, signature)
+        manifest = _read(place, handle, MANIFEST)
+        found = _read_manifest(place, manifest)
+        public, signed = _read_signature(place, _read(place, handle, SIGNATURE))
         signer = fingerprint(public)
         # The key first: what a stranger signed is of no interest, however well it holds.
         if expected is not None and signer != expected:
             raise InputError(f"Expected {str(place)!r} to be signed by {expected}, got {signer}; do not trust it.")
-        if not signature_holds(public, signed, _message(about, signer, manifest)):
+        if not signature_holds(public, signed, _message(found.about, signer, manifest)):
             raise InputError(f"The signature of {MANIFEST} in {str(place)!r} does not hold.")
-        problems = list(_differences(place, handle, names, listed))
+        stated = {one.name: one for one in found.files}
+        problems = [f"{name[:80]!r} was added" for name in sorted(names - stated.keys() - {MANIFEST, SIGNATURE})]
+        for name, one in stated.items():
+            if name not in names:
+                problems.append(f"{name} is missing")
+            elif _listed(place, handle, name) != one:
+                problems.append(f"{name} was changed")
     if problems:
         more = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
         raise InputError(f"Expected {str(place)!r} as it was signed, got: {'; '.join(problems[:6])}{more}.")
-    return SignedFolder(about, tuple(listed), made, software, signer, expected is not None)
+    return dataclasses.replace(found, signer=signer, known=expected is not None)
 
 
-def _differences(place: Path, handle: int, names: set[str], listed: list[ManifestEntry]) -> Iterator[str]:
-    stated = {one.name for one in listed}
-    for name in sorted(names - stated - {MANIFEST, SIGNATURE}):
-        yield f"{name[:80]!r} was added"
-    for one in listed:
-        if one.name not in names:
-            yield f"{one.name} is missing"
-            continue
-        if _listed(place, handle, one.name) != one:
-            yield f"{one.name} was changed"
+def _read_manifest(place: Path, content: bytes) -> SignedFolder:
+    """What a manifest says, if it is byte for byte what would be written of it; nobody has signed it yet."""
+    document = _document(place, MANIFEST, content)
+    with suppress(KeyError, TypeError, AttributeError):
+        about, made, software = (document[name] for name in ("about", "made", "software"))
+        listed = [ManifestEntry(one["name"], one["size"], one["sha256"]) for one in document["files"]]
+        names = [one.name for one in listed]
+        for name in names:
+            _check_name(name)
+        plain = _TIME.fullmatch(made) and _SOFTWARE.fullmatch(software) and 0 < len(listed) <= MOST_FILES
+        plain = plain and all(type(one.size) is int and 0 <= one.size <= LARGEST_FILE for one in listed)
+        plain = plain and all(_DIGEST.fullmatch(one.sha256) for one in listed)
+        # Without repetition: a file is listed once.
+        once = len(set(names)) == len(names) and not set(names) & {MANIFEST, SIGNATURE}
+        if plain and once and set(NEEDED[about]) <= set(names) and _manifest(about, made, software, listed) == content:
+            return SignedFolder(about, tuple(listed), made, software, "", known=False)
+    raise _odd(place, MANIFEST)
 
 
-def _manifest(place: Path, content: bytes) -> tuple[str, str, str, list[ManifestEntry]]:
-    document = _document(place, MANIFEST, content, ("about", "files", "format", "made", "software", "version"))
-    about, made, software, files = (document[name] for name in ("about", "made", "software", "files"))
-    plain = about in NEEDED and _matches(_TIME, made) and _matches(_SOFTWARE, software)
-    if not plain or not isinstance(files, list) or not 0 < len(files) <= MOST_FILES:
-        raise _odd(place, MANIFEST)
-    listed = []
-    for one in files:
-        if not isinstance(one, dict) or set(one) != {"name", "size", "sha256"}:
-            raise _odd(place, MANIFEST)
-        found = ManifestEntry(one["name"], one["size"], one["sha256"])
-        sized = type(found.size) is int and 0 <= found.size <= LARGEST_FILE
-        if not sized or not _matches(_DIGEST, found.sha256) or not isinstance(found.name, str):
-            raise _odd(place, MANIFEST)
-        _check_name(found.name)
-        listed.append(found)
-    names = [one.name for one in listed]
-    # Sorted and without repetition: a file is listed once.
-    if names != sorted(set(names)) or set(names) & {MANIFEST, SIGNATURE} or not set(NEEDED[about]) <= set(names):
-        raise _odd(place, MANIFEST)
-    return about, made, software, listed
+def _read_signature(place: Path, content: bytes) -> tuple[bytes, bytes]:
+    document = _document(place, SIGNATURE, content)
+    stated = document.get("algorithm")
+    if stated != ALGORITHM:
+        got = f"{str(stated)[:40]!r}, which this version does not know; nothing was checked"
+        raise InputError(f"Expected {str(place)!r} to be signed with {ALGORITHM}, got {got}.")
+    with suppress(KeyError, TypeError, ValueError):
+        public, signature = bytes.fromhex(document["public_key"]), bytes.fromhex(document["signature"])
+        if (len(public), len(signature)) == (32, 64) and _signature(public, signature) == content:
+            return public, signature
+    raise _odd(place, SIGNATURE)
 
 
-def _signature(place: Path, content: bytes) -> tuple[bytes, bytes]:
-    document = _document(place, SIGNATURE, content, ("algorithm", "format", "public_key", "signature", "version"))
-    if document["algorithm"] != ALGORITHM:
-        raise InputError(
-            f"Expected {str(place)!r} to be signed with {ALGORITHM}, got {str(document['algorithm'])[:40]!r}, which "
-            "this version does not know; nothing was checked."
-        )
-    if not _matches(_DIGEST, document["public_key"]) or not _matches(_SIGNATURE, document["signature"]):
-        raise _odd(place, SIGNATURE)
-    return bytes.fromhex(document["public_key"]), bytes.fromhex(document["signature"])
-
-
-def _document(place: Path, name: str, content: bytes, keys: tuple[str, ...]) -> dict[str, Any]:
-    """The object in a file that is, byte for byte, its canonical form."""
+def _document(place: Path, name: str, content: bytes) -> dict[str, Any]:
+    """The object in a file of this version."""
     try:
         document = parse(content.decode("ascii"))
         check_plain(document)
-        known = canonical(document) == content
     except (InputError, ValueError):
         raise _odd(place, name) from None
-    if not known or not isinstance(document, dict) or document.get("format") != f"sordino-{name.removesuffix('.json')}":
+    if not isinstance(document, dict) or type(document.get("version")) is not int:
         raise _odd(place, name)
-    if type(document.get("version")) is not int or document["version"] != VERSION:
-        raise InputError(
-            f"Expected {name} in {str(place)!r} of version {VERSION}, got {str(document.get('version'))[:20]!r}; use a "
-            "newer Sordino."
-        )
-    if set(document) != set(keys):
-        raise _odd(place, name)
+    if document["version"] != VERSION:
+        raise InputError(f"{name} in {str(place)!r} is not of version {VERSION}; use a newer Sordino.")
     return document
-
-
-def _matches(pattern: re.Pattern[str], value: object) -> bool:
-    return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _odd(place: Path, name: str) -> InputError:
@@ -300,9 +274,9 @@ def _listed(place: Path, handle: int, name: str) -> ManifestEntry:
     return ManifestEntry(name, size, digest.hexdigest())
 
 
-def _read(place: Path, handle: int, name: str, most: int) -> bytes:
+def _read(place: Path, handle: int, name: str) -> bytes:
     with os.fdopen(_file(place, handle, name), "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise InputError(f"{name} in {str(place)!r} is larger than {most} bytes.")
+        content = file.read(_LARGEST_LIST + 1)
+    if len(content) > _LARGEST_LIST:
+        raise InputError(f"{name} in {str(place)!r} is larger than {_LARGEST_LIST} bytes.")
     return content

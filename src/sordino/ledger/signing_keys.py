@@ -43,10 +43,8 @@ def read_fingerprint(text: str) -> str:
     """A fingerprint as a person types it; parts of one are refused."""
     found = _FINGERPRINT.fullmatch(text.strip().lower())
     if found is None:
-        raise InputError(
-            f"Expected --key to be a whole fingerprint ({ALGORITHM}: and 64 hexadecimal digits), got {text[:80]!r}; "
-            "`sordino sign fingerprint KEY` prints it."
-        )
+        wanted = f"a whole fingerprint ({ALGORITHM}: and 64 hexadecimal digits)"
+        raise InputError(f"Expected --key to be {wanted}, got {text[:80]!r}; `sordino sign fingerprint KEY` prints it.")
     return f"{ALGORITHM}:{found[1]}"
 
 
@@ -62,7 +60,7 @@ class SigningKey:
         return fingerprint(self.public)
 
     def sign(self, message: bytes) -> bytes:
-        return _ed25519().Ed25519PrivateKey.from_private_bytes(self._secret).sign(message)
+        return need_cryptography().Ed25519PrivateKey.from_private_bytes(self._secret).sign(message)
 
 
 def signature_holds(public: bytes, signature: bytes, message: bytes) -> bool:
@@ -70,40 +68,39 @@ def signature_holds(public: bytes, signature: bytes, message: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
 
     try:
-        _ed25519().Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+        need_cryptography().Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
-def _ed25519() -> Any:
+def need_cryptography() -> Any:
+    """The algorithm, or a refusal where signatures can be neither made nor checked."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
     except ImportError:
-        raise InputError(
-            "Signatures need the package cryptography. Install it with: pip install 'sordino[sign]'."
-        ) from None
+        raise InputError("Signatures need the package cryptography: pip install 'sordino[sign]'.") from None
     return ed25519
-
-
-def need_cryptography() -> None:
-    """Refuse at once where signatures cannot be made or checked."""
-    _ed25519()
 
 
 def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     """Make a key: a private file at `path`, for its owner only, sealed if a passphrase is given, and `path`.pub."""
     private = Path(path)
     public = private.with_name(private.name + ".pub")
-    for place in (private, public):
-        if os.path.lexists(place):
-            raise _taken(place)
+    for place in filter(os.path.lexists, (private, public)):
+        raise _taken(place)
     if passphrase is not None and len(passphrase) < SHORTEST_PASSPHRASE:
         wanted = f"a passphrase of at least {SHORTEST_PASSPHRASE} characters"
         raise InputError(f"Expected {wanted}, got {len(passphrase)}; several words are best.")
-    made = _ed25519().Ed25519PrivateKey.generate()
+    made = need_cryptography().Ed25519PrivateKey.generate()
     key = SigningKey(made.public_key().public_bytes_raw(), made.private_bytes_raw())
-    _write_new(private, _key_document(key, passphrase), 0o600)
+    head = {"format": KEY_FORMAT, "version": KEY_VERSION, "algorithm": ALGORITHM, "public_key": key.public.hex()}
+    held: dict[str, object] = {"private_key": key._secret.hex()}
+    if passphrase is not None:
+        salt, nonce = os.urandom(16), os.urandom(12)
+        sealed = _cipher(passphrase, salt).encrypt(nonce, key._secret, _text(head))
+        held = {"sealed": _SEAL | {"salt": salt.hex(), "nonce": nonce.hex(), "text": sealed.hex()}}
+    _write_new(private, _text(head | held), 0o600)
     try:
         _write_new(public, _public_text(key.public), 0o644)
     except InputError:
@@ -117,15 +114,6 @@ def _public_text(public: bytes) -> bytes:
     """A public key as other programs read it (PEM)."""
     body = base64.b64encode(_INFO + public).decode()
     return f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n".encode()
-
-
-def _key_document(key: SigningKey, passphrase: str | None) -> bytes:
-    head = {"format": KEY_FORMAT, "version": KEY_VERSION, "algorithm": ALGORITHM, "public_key": key.public.hex()}
-    if passphrase is None:
-        return _text(head | {"private_key": key._secret.hex()})
-    salt, nonce = os.urandom(16), os.urandom(12)
-    sealed = _cipher(passphrase, salt).encrypt(nonce, key._secret, _text(head))
-    return _text(head | {"sealed": _SEAL | {"salt": salt.hex(), "nonce": nonce.hex(), "text": sealed.hex()}})
 
 
 def _cipher(passphrase: str, salt: bytes) -> Any:
@@ -152,30 +140,25 @@ def read_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     if "sealed" in document:
         if passphrase is None:
             raise InputError(f"{str(place)!r} is encrypted with a passphrase. Give --passphrase-file.")
-        secret = _unsealed(place, document, passphrase)
+        need_cryptography()
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415
+
+        head = {name: document[name] for name in ("format", "version", "algorithm", "public_key")}
+        sealed = document["sealed"]
+        if not isinstance(sealed, dict) or {name: sealed.get(name) for name in _SEAL} != _SEAL:
+            raise _no_key(place)
+        salt, nonce, text = (_bytes(place, sealed, *part) for part in (("salt", 16), ("nonce", 12), ("text", 48)))
+        try:
+            secret = _cipher(passphrase, salt).decrypt(nonce, text, _text(head))
+        except InvalidTag:
+            raise InputError(f"Wrong passphrase for {str(place)!r}, or the file was changed.") from None
     elif passphrase is not None:
         raise InputError(f"{str(place)!r} is not encrypted. Omit the passphrase.")
     else:
         secret = _bytes(place, document, "private_key", 32)
-    if _ed25519().Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw() != public:
+    if need_cryptography().Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw() != public:
         raise InputError(f"The two halves in {str(place)!r} do not belong to one key; the file was changed.")
     return SigningKey(public, secret)
-
-
-def _unsealed(place: Path, document: Mapping[str, object], passphrase: str) -> bytes:
-    need_cryptography()
-    from cryptography.exceptions import InvalidTag  # noqa: PLC0415
-
-    head = {name: document[name] for name in ("format", "version", "algorithm", "public_key")}
-    sealed = document["sealed"]
-    if not isinstance(sealed, dict) or {name: sealed.get(name) for name in _SEAL} != _SEAL:
-        raise _no_key(place)
-    sizes = {"salt": 16, "nonce": 12, "text": 48}
-    salt, nonce, text = (_bytes(place, sealed, name, size) for name, size in sizes.items())
-    try:
-        return _cipher(passphrase, salt).decrypt(nonce, text, _text(head))
-    except InvalidTag:
-        raise InputError(f"Wrong passphrase for {str(place)!r}, or the file was changed.") from None
 
 
 def public_of(path: str | Path) -> bytes:
@@ -204,10 +187,7 @@ def _document(place: Path) -> dict[str, object]:
     if not isinstance(document, dict) or document.get("format") != KEY_FORMAT:
         raise _no_key(place)
     if document.get("version") != KEY_VERSION or document.get("algorithm") != ALGORITHM:
-        raise InputError(
-            f"{str(place)!r} is not a key of version {KEY_VERSION} for {ALGORITHM}; use the version of Sordino that "
-            "made it."
-        )
+        raise InputError(f"{str(place)!r} is not a key for {ALGORITHM} of this version of Sordino.")
     return document
 
 

@@ -20,9 +20,8 @@ Points = tuple[Point, ...]
 _MOST_TICKS = 7
 _FINE, _MEDIUM = (1, 2, 5), (1, 3)  # within few decades a logarithmic axis also has ticks between the powers of ten
 
-# Roles of lines: the upper and the lower bound, what they are compared with, and the lower envelope of all lines.
-CERTIFIED, AUDITED, REFERENCE, ENVELOPE = "certified", "audited", "reference", "envelope"
-_DEPTH = {ENVELOPE: 0, CERTIFIED: 2, AUDITED: 2}
+# Roles of lines: the upper and the lower bound, and what they are compared with.
+CERTIFIED, AUDITED, REFERENCE = "certified", "audited", "reference"
 PAGE_STYLES = 6  # lines without a role that the style sheet of a page distinguishes
 
 # Measures of a chart that is a file of its own. The widest common fonts are this wide for their height.
@@ -36,10 +35,10 @@ _DASHES = ("none", "9 4", "2 3", "11 3 2 3", "5 3", "14 4", "7 3 2 3 2 3")
 SHEET = (
     "text{font-family:system-ui,'Segoe UI','Helvetica Neue',Arial,sans-serif;font-size:12px;fill:#1a1a1a}"
     "text.heading{font-size:19px;font-weight:600}text.subtitle{font-size:13px;fill:#4d4d4d}"
-    "text.title,text.note{font-size:13px}text.number{font-weight:600}"
-    ".paper{fill:#fff}.grid{fill:none;stroke:#e2e2e2}.axis,.stem{fill:none;stroke:#1a1a1a}"
-    ".disc{fill:#fff;stroke:#1a1a1a;stroke-width:1.3}.line{fill:none;stroke-width:1.9;stroke-linejoin:round}"
-    ".envelope{stroke:#d9d9d9;stroke-width:9;stroke-linecap:round}.between{fill:#cfe0f2;opacity:.75}"
+    "text.title,text.note{font-size:13px}"
+    ".paper{fill:#fff}.grid{fill:none;stroke:#e2e2e2}.axis{fill:none;stroke:#1a1a1a}"
+    ".line{fill:none;stroke-width:1.9;stroke-linejoin:round}"
+    ".between{fill:#cfe0f2;opacity:.75}"
     ".certified{stroke:#1f5fa8;stroke-width:3}.audited{stroke:#b3401a;stroke-width:2.4;stroke-dasharray:7 7}"
     ".reference{stroke:#4d4d4d;stroke-dasharray:2 4}.dot{stroke-width:2;fill:#1a1a1a}"
 )
@@ -153,9 +152,7 @@ def svg(frame: DrawingArea, ident: str, title: str, description: str, parts: lis
 
 def text(x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> Markup:
     """A line of text; `kind` is a class of the style sheet."""
-    return Markup('<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{content}</text>').format(
-        x=x, y=y, kind=kind, anchor=anchor, content=content
-    )
+    return Markup(f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">') + content + Markup("</text>")
 
 
 def path(points: str, kind: str) -> Markup:
@@ -200,30 +197,20 @@ class Series(NamedTuple):
     role: str = ""
 
 
-class Note(NamedTuple):
-    """A numbered point of a chart, and the sentence below it that says what happens there."""
-
-    x: float
-    y: float
-    sentence: str
-
-
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn; `subtitle` and `remark` are for a file of its own, `between` tints between both bounds."""
+    """What is drawn; `remarks` are sentences below, `subtitle` is for a file of its own."""
 
     ident: str
     title: str
     x_title: str
     y_title: str
     series: tuple[Series, ...]
-    notes: tuple[Note, ...] = ()
     log_x: bool = False
     log_y: bool = False
-    between: bool = True
     whole_x: bool = False
     subtitle: str = ""
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class Figure(NamedTuple):
@@ -245,10 +232,8 @@ def draw(chart: Chart) -> Figure:
 
 
 def standalone(chart: Chart) -> str:
-    """Draw a chart as SVG text that is a file of its own: with title, legend beside it, and notes below."""
-    sentences = [f"{number}. {note.sentence}" for number, note in enumerate(chart.notes, 1)]
-    below = [*sentences, *([chart.remark] if chart.remark else [])]
-    names = [line.name for line in chart.series]
+    """Draw a chart as SVG text that is a file of its own: with title, legend beside it, and remarks below."""
+    names, below = [line.name for line in chart.series], chart.remarks
     # Wide enough for the longest name in the legend and the longest sentence below, in the widest common fonts.
     legend = _LEGEND_LEFT + _SAMPLE + 9 + 12 * _LETTER * max(map(len, names), default=0)
     notes = _LEFT + 13 * _LETTER * max(map(len, below), default=0)
@@ -273,7 +258,7 @@ def standalone(chart: Chart) -> str:
     # Every line has its own pair of colour and dashes.
     pairs = zip(range(len(names)), cycle(_COLOURS), cycle(_DASHES), strict=False)
     style = SHEET + "".join(f".o{place}{{stroke:{colour};stroke-dasharray:{dash}}}" for place, colour, dash in pairs)
-    return f"{svg(frame, 'chart', chart.title, _description(chart, sentences), parts, style)}\n"
+    return f"{svg(frame, 'chart', chart.title, _description(chart), parts, style)}\n"
 
 
 def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Markup]:
@@ -287,9 +272,8 @@ def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Mark
         parts.append(text(frame.left - 7, y.at(tick) + 4, label(tick), "tick", "end"))
     parts += [*horizontal_axis(frame, x, chart.x_title), *_area(chart, x, y)]
     # The upper and the lower bound last, on top of everything else.
-    order = sorted(range(len(chart.series)), key=lambda place: _DEPTH.get(chart.series[place].role, 1))
-    parts += [_line(chart, chart.series[place], classes[place], x, y) for place in order]
-    return parts + _discs(chart.notes, x, y, frame)
+    order = sorted(range(len(chart.series)), key=lambda place: chart.series[place].role in (CERTIFIED, AUDITED))
+    return parts + [_line(chart, chart.series[place], classes[place], x, y) for place in order]
 
 
 def _classes(series: Sequence[Series], styles: int) -> list[str]:
@@ -316,7 +300,7 @@ def _line(chart: Chart, line: Series, kind: str, x: Axis, y: Axis) -> Markup:
 def _area(chart: Chart, x: Axis, y: Axis) -> list[Markup]:
     sides = {line.role: [point for point in line.points if _drawable(chart, point)] for line in chart.series}
     upper, lower = sides.get(CERTIFIED, []), sides.get(AUDITED, [])
-    if not (chart.between and upper and lower):
+    if not (upper and lower):
         return []
     first, last = max(upper[0][0], lower[0][0]), min(upper[-1][0], lower[-1][0])
     top, floor = ([point for point in side if first <= point[0] <= last] for side in (upper, lower))
@@ -325,29 +309,14 @@ def _area(chart: Chart, x: Axis, y: Axis) -> list[Markup]:
     return [path(polyline(top, x, y) + "L" + polyline(floor[::-1], x, y)[1:] + "Z", "between")]
 
 
-def _discs(notes: Sequence[Note], x: Axis, y: Axis, frame: DrawingArea) -> list[Markup]:
-    """A numbered disc at each noted point, moved down where it would cover another."""
-    marks: list[Markup] = []
-    taken: list[Point] = []
-    for number, note in enumerate(notes, 1):
-        across, down = x.at(note.x), y.at(note.y)
-        disc = min(down + 24, frame.up[0] - 10)
-        while any(math.hypot(across - a, disc - b) < 19 for a, b in taken) and disc > frame.top + 20:
-            disc -= 20
-        taken.append((across, disc))
-        marks += [path(f"M{across:.1f} {down:.1f}V{disc:.1f}", "stem"), circle(across, disc, 9, "disc")]
-        marks.append(text(across, disc + 4, str(number), "number", "middle"))
-    return marks
-
-
-def _description(chart: Chart, sentences: Sequence[str] = ()) -> str:
-    """The chart in words: what is drawn, where every line ends, and what happens on the way."""
+def _description(chart: Chart) -> str:
+    """The chart in words: what is drawn, where every line ends, and what is remarked."""
     about = [f"{chart.subtitle}."] if chart.subtitle else []
     ends = []
     for line in chart.series:
         points = [point for point in line.points if _drawable(chart, point)]
         ends.append(f"{line.name}: " + (f"{points[-1][1]:.4g} at {points[-1][0]:g}." if points else "no finite value."))
-    return " ".join([*about, f"{chart.y_title} against {chart.x_title}.", *ends, *(f"{words}." for words in sentences)])
+    return " ".join([*about, f"{chart.y_title} against {chart.x_title}.", *ends, *chart.remarks])
 
 
 def _table(chart: Chart) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

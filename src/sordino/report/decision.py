@@ -11,7 +11,7 @@ from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Algorithm, AnyUnit, ColumnUnit, NoisedSums, Scheme, Spec, Unit
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
-from sordino.data.columns.interaction import Interaction
+from sordino.data.columns.number import Interaction
 from sordino.fitting.tasks import task_of
 from sordino.inference.summary import LOOK
 from sordino.ledger.release import StoredRelease
@@ -166,10 +166,8 @@ def _ran(run: Algorithm) -> str:
     noise = run.noise_multiplier.values(run.rounds)
     first = f"{noise[0]:.6g} times that{' in the first round' if (noise != noise[0]).any() else ''}"
     replaced = f" Replacing a {who} changes the sum by at most {run.replacement or 0.0:.6g}." if run.replacement else ""
-    return (
-        f"{run.query}: {sums} {over}. A {who} adds at most {run.contribution:.6g}. The standard deviation of the noise "
-        f"is {first}.{replaced}"
-    )
+    noise_words = f"The standard deviation of the noise is {first}.{replaced}"
+    return f"{run.query}: {sums} {over}. A {who} adds at most {run.contribution:.6g}. {noise_words}"
 
 
 def coverage(release: StoredRelease) -> str:
@@ -179,10 +177,8 @@ def coverage(release: StoredRelease) -> str:
     found = measured_of(release, COEFFICIENTS, _LEVEL)
     if found is None:
         return "the coverage of its intervals was not measured"
-    return (
-        f"{100 * found.level:g} % intervals of this method contained the truth {found.words} of the time on "
-        f"simulated tables ({found.cells} settings, at least {found.tables} tables in each)"
-    )
+    tried = f"on simulated tables ({found.cells} settings, at least {found.tables} tables in each)"
+    return f"{100 * found.level:g} % intervals of this method contained the truth {found.words} of the time {tried}"
 
 
 def declared_rows(schema: Schema) -> tuple[tuple[str, str, str], ...]:
@@ -229,17 +225,12 @@ def why_budgets_do_not_add(subject: Subject) -> str:
     balance = subject.balance
     if balance is None or not balance.releases or balance.largest_mu == 0.0:
         return ""
-    why = (
-        f"Spent ({show_up(balance.spent_epsilon)}) and left ({show_down(balance.largest_epsilon)}) add up to more than "
-        f"the budget ({balance.budget.epsilon:g}), because "
-    )
+    spent, left = show_up(balance.spent_epsilon), show_down(balance.largest_epsilon)
+    why = f"Spent ({spent}) and left ({left}) add up to more than the budget ({balance.budget.epsilon:g}), because "
     # The same release has less epsilon at the budget's delta than at a smaller one of its own.
-    own = (
-        f" These three numbers are at the budget's delta, {balance.budget.delta:g}. This release alone has epsilon "
-        f"{show_up(subject.epsilon)} at its own delta, {subject.release.delta:g}."
-        if subject.release.delta != balance.budget.delta
-        else ""
-    )
+    alone = f"epsilon {show_up(subject.epsilon)} at its own delta, {subject.release.delta:g}"
+    own = f" These three numbers are at the budget's delta, {balance.budget.delta:g}. This release alone has {alone}."
+    own = "" if subject.release.delta == balance.budget.delta else own
     if balance.spent_mu is None:
         return why + f"privacy losses add as curves, order by order, and epsilon is computed from the sum.{own}"
     gone, left = balance.spent_mu, balance.largest_mu
@@ -256,10 +247,9 @@ def not_applying(subject: Subject) -> str:
     if not names:
         return "Every theorem of this version applies."
     others = "one theorem is" if len(names) == 1 else f"{len(names)} theorems are"
-    return (
-        f"The other {others} about other kinds of runs, relations or views, or need a constant that this one does not "
-        "have. To see the reason for each, run sordino certify --all on the description below."
-    )
+    need = "about other kinds of runs, relations or views, or need a constant that this one does not have"
+    why = "To see the reason for each, run sordino certify --all on the description below."
+    return f"The other {others} {need}. {why}"
 
 
 TABLES = {
@@ -324,19 +314,16 @@ def worked_odds(guarantee: Guarantee, epsilon: float, delta: float) -> WorkedOdd
     exp(e) a + delta(e), for every e: the least of some e counts.
     """
     factor = up(_exponential(epsilon) + delta / RARE, 4)
-    rows = tuple(Odds(words, f"{100 * prior:g} %", _percent(_after(prior, factor))) for prior, words in _SUSPICIONS)
+    rows = []
+    for prior, words in _SUSPICIONS:
+        most = 1.0 if math.isinf(factor) else min(1.0, up(prior * factor / (1.0 - prior + prior * factor), 8))
+        rows.append(Odds(words, f"{100 * prior:g} %", _percent(most)))
     by_errors = up(1.0 - (1.0 - delta) / (1.0 + _exponential(epsilon)), 4)
     guesses = min(by_errors, up(0.5 + 0.5 * guarantee.delta(0.0)))
-    detected = min(
-        _exponential(epsilon) * FALSE_ALARMS + delta,
-        *(_exponential(at) * FALSE_ALARMS + guarantee.delta(at) for at in (epsilon * k / 8 for k in range(8))),
-    )
-    return WorkedOdds(
-        "without limit" if math.isinf(factor) else show_up(factor, 3),
-        rows,
-        _percent(min(1.0, guesses)),
-        _percent(min(1.0, up(detected, 8))),
-    )
+    finds = [_exponential(epsilon) * FALSE_ALARMS + delta]
+    finds += [_exponential(at) * FALSE_ALARMS + guarantee.delta(at) for at in (epsilon * k / 8 for k in range(8))]
+    shown = "without limit" if math.isinf(factor) else show_up(factor, 3)
+    return WorkedOdds(shown, tuple(rows), _percent(min(1.0, guesses)), _percent(min(1.0, up(min(finds), 8))))
 
 
 def _exponential(value: float) -> float:
@@ -344,10 +331,6 @@ def _exponential(value: float) -> float:
         return up(math.exp(value), 2)
     except OverflowError:
         return math.inf
-
-
-def _after(prior: float, factor: float) -> float:
-    return 1.0 if math.isinf(factor) else min(1.0, up(prior * factor / (1.0 - prior + prior * factor), 8))
 
 
 def _percent(share: float) -> str:

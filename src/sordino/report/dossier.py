@@ -65,50 +65,33 @@ def write_dossier(
     # The page shows the lower bound of the checks, with a verdict of its own.
     shown = replace(subject, audit=checks.lower, replayed=None if checks.replayed is None else checks.replayed.verdict)
     case = Case(shown, bound, checks, source_digest(), statements or {}, "" if key is None else key.fingerprint)
-    found = answers(case)
-    answered = {
-        "format": "sordino-dossier",
-        "version": 1,
-        "release": shown.name,
-        "made": now(),
-        "may_leave": shown.may_leave,
-        "why": list(decide(shown).why),
-        "answers": [one.as_json() for one in found],
-        "source_sha256": case.source,
-    }
-    files = {
-        **_as_read(release, subject),
-        REPORT: report_page([shown]).encode(),
-        PAGE: dossier_page(case, found).encode(),
-        ANSWERS: _json(answered),
-        REGISTRY: _json(registry_entry(case)),
-        CHECKS: _json(checks.as_json(shown)),
-        **_further(case, checks, ledger, release),
-    }
-    write_new_folder(out, files if key is None else signed_files(DOSSIER, files, key))
-    return found
-
-
-def _further(case: Case, checks: "DossierChecks", ledger: Ledger | None, release: Path) -> dict[str, bytes]:
-    files = {}
+    found, decided = answers(case), decide(shown)
+    answered = {"format": "sordino-dossier", "version": 1, "release": shown.name, "made": now()}
+    answered |= {"may_leave": shown.may_leave, "why": list(decided.why), "answers": [one.as_json() for one in found]}
+    answered["source_sha256"] = case.source
+    topics: dict[str, list[tuple[int, Answer]]] = {}
+    for number, answer in enumerate(found, 1):
+        topics.setdefault(answer.topic, []).append((number, answer))
+    given = {"subject": shown, "decision": decided, "topics": topics, "signer": case.signer, "source": case.source}
+    waiting, template = [one for one in found if one.open], environment().get_template("dossier.html")
+    page = template.render(**given, open_questions=waiting, made=answered["made"])
+    documents = {ANSWERS: answered, REGISTRY: registry_entry(case), CHECKS: checks.as_json(shown)}
     if checks.lower is not None:
-        files[AUDIT_FILE] = _json(checks.lower.as_json())
-    if ledger is not None and case.subject.entry is not None:
-        entry = next(one for one in ledger.entries() if one.sequence == case.subject.entry)
-        files[LEDGER] = _json({"balance": ledger.balance().to_dict(), "entry": entry.to_dict()})
-    for name in ("manifest.json", "signature.json") if is_signed(release) else ():
-        files[f"release-{name}"] = read_bytes(release / name, LARGEST_FILE)
-    return files
-
-
-def _as_read(release: Path, subject: Subject) -> dict[str, bytes]:
-    """The files of the release, which must still be those that were checked."""
+        documents[AUDIT_FILE] = checks.lower.as_json()
+    if ledger is not None and shown.entry is not None:
+        entry = next(one for one in ledger.entries() if one.sequence == shown.entry)
+        documents[LEDGER] = {"balance": ledger.balance().to_dict(), "entry": entry.to_dict()}
     files = {name: read_bytes(release / name, LARGEST_FILE) for name in (DOCUMENT, ARRAYS)}
     listed = parse(files[DOCUMENT].decode("utf-8-sig", "replace")).get("arrays_sha256")
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    if (digests[DOCUMENT], digests[ARRAYS]) != (subject.release.digest, listed):
+    digests = [hashlib.sha256(content).hexdigest() for content in files.values()]
+    if digests != [subject.release.digest, listed]:
         raise InputError(f"{str(release)!r} changed while it was checked. Try again.")
-    return files
+    files |= {REPORT: report_page([shown]).encode(), PAGE: page.encode()}
+    files |= {name: json.dumps(value, indent=2, allow_nan=False).encode() + b"\n" for name, value in documents.items()}
+    for name in ("manifest.json", "signature.json") if is_signed(release) else ():
+        files[f"release-{name}"] = read_bytes(release / name, LARGEST_FILE)
+    write_new_folder(out, files if key is None else signed_files(DOSSIER, files, key))
+    return found
 
 
 def check_entry(folder: Path, release: StoredRelease) -> str:
@@ -127,23 +110,6 @@ def check_entry(folder: Path, release: StoredRelease) -> str:
     raise InputError(f"Expected {LEDGER} in {str(folder)!r} to contain the entry of its release.")
 
 
-def dossier_page(case: Case, found: tuple[Answer, ...]) -> str:
-    """The page of a dossier."""
-    topics: dict[str, list[tuple[int, Answer]]] = {}
-    for number, answer in enumerate(found, 1):
-        topics.setdefault(answer.topic, []).append((number, answer))
-    template = environment().get_template("dossier.html")
-    return template.render(
-        subject=case.subject,
-        decision=decide(case.subject),
-        topics=topics,
-        open_questions=[one for one in found if one.open],
-        signer=case.signer,
-        source=case.source,
-        made=now(),
-    )
-
-
 def read_statements(path: Path) -> dict[str, str]:
     """What the site says about purpose, collection, access and contact: a JSON object of texts."""
     document = parse(read_text(path))
@@ -156,10 +122,6 @@ def read_statements(path: Path) -> dict[str, str]:
         if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_STATEMENT:
             raise InputError(f"Expected the statement {name!r} to be a text of at most {_LONGEST_STATEMENT} letters.")
     return {name: value.strip() for name, value in document.items()}
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
 
 
 _SOURCES = {".py", ".json", ".bib", ".html", ".css"}
@@ -190,14 +152,10 @@ class DossierChecks(NamedTuple):
 
     def as_json(self, subject: Subject) -> dict[str, Any]:
         """The checks as JSON; the lower bound is in audit.json."""
-        found = self.replayed
+        found, release, bound = self.replayed, subject.release, subject.bound
+        certificate = {"epsilon": subject.epsilon, "stated": release.epsilon, "by": __version__}
         return {
-            "certificate": {
-                "epsilon": subject.epsilon,
-                "stated": subject.release.epsilon,
-                "theorem": None if subject.bound is None else subject.bound.theorem,
-                "by": __version__,
-            },
+            "certificate": certificate | {"theorem": None if bound is None else bound.theorem},
             "lower_bound": None if self.lower is None else self.lower.as_json(),
             "implementation": {"not_replayable": self.not_replayed} if found is None else found.as_json(),
             "ledger_entry": self.entry or None,
@@ -213,10 +171,8 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
         with suppress(InputError):
             lower = audit(subject.release.spec, "exact", AuditOptions(delta=subject.release.delta))
     if lower is not None and verdict(subject.bound, lower).kind is VerdictKind.VIOLATED:
-        raise InputError(
-            f"An audit contradicts the certificate: the lower bound {show_down(lower.epsilon)} is above the "
-            f"certified {show_up(subject.epsilon)}. Do not hand it over."
-        )
+        bounds = f"the lower bound {show_down(lower.epsilon)} is above the certified {show_up(subject.epsilon)}"
+        raise InputError(f"An audit contradicts the certificate: {bounds}. Do not hand it over.")
     begin("replaying the implementation")
     release, replayed = subject.release, None
     reason = "this release was not made by an estimator, so there is no fit to run again"
@@ -226,9 +182,8 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Beg
         except InputError as error:
             reason = str(error)
     if replayed is not None and replayed.verdict.kind is VerdictKind.VIOLATED:
-        raise InputError(
-            f"A replay contradicts the certificate: {replayed.verdict.evidence[:300]} Do not hand it over."
-        )
+        evidence = replayed.verdict.evidence[:300]
+        raise InputError(f"A replay contradicts the certificate: {evidence} Do not hand it over.")
     begin("checking ledger and signature")
     signer, entry = verify_folder(folder).signer if is_signed(folder) else "", ""
     if ledger is not None and subject.entry is not None:

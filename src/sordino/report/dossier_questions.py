@@ -162,9 +162,7 @@ def _delta(case: Case) -> AnswerParts:
     schema, delta = case.release.schema, case.release.delta
     links = [_report("certificate", "delta")]
     if schema is None:
-        words = (
-            f"Delta is {delta:g}. No schema declares the number of records. Compare delta with one over that number."
-        )
+        words = f"Delta is {delta:g}. No schema declares the number of records. Compare delta with one over it."
         return [words], {"delta": delta, "delta_times_records": None}, links
     product = delta * schema.records
     large = "NOT far below 1: this allows as much harm as publishing one record in full"

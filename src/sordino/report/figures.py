@@ -201,26 +201,23 @@ def _wide(values: Sequence[float]) -> bool:
     return bool(positive) and max(positive) > _WIDE * min(positive)
 
 
-def steps_chart(ident: str, curves: StepCurves) -> charts.Figure:
-    """The tightest certificate and the exact lower bound against steps, the other theorems behind them."""
-    upper = curves.envelope
-    lines = [charts.Series("certified: the tightest at each step", upper, charts.CERTIFIED)]
+def steps_chart(ident: str, curves: StepCurves, most: int | None = _MOST_LINES) -> charts.Chart:
+    """The tightest certificate and the exact lower bound against steps; behind them at most so many other theorems."""
+    tightest = tuple(value for _, value in curves.envelope)
+    lines = [charts.Series("certified: the tightest at each step", curves.envelope, charts.CERTIFIED)]
     if curves.lower:
         name = "lower bound of the description (exact, worst case)"
         lines.append(charts.Series(name, curves.lower, charts.AUDITED))
     # A theorem that is the tightest everywhere is the certified line itself.
-    tightest = tuple(value for _, value in upper)
-    ceiling = _TALLEST * max(value for value in tightest if math.isfinite(value))
-    others = [
-        charts.Series(name, _points(curves, [value if value <= ceiling else math.inf for value in line]))
-        for name, line in curves.epsilons
-        if line != tightest
-    ]
-    lines += [line for line in others if any(math.isfinite(value) for _, value in line.points)][:_MOST_LINES]
+    ceiling = math.inf if most is None else _TALLEST * max(filter(math.isfinite, tightest))
+    shown = ((name, [one if one <= ceiling else math.inf for one in line]) for name, line in curves.epsilons)
+    drawable = [(name, line) for name, line in shown if any(map(math.isfinite, line))]
+    drawable = drawable if most is None else [(name, line) for name, line in drawable if tuple(line) != tightest]
+    others = [charts.Series(name, tuple(zip(map(float, curves.steps), line, strict=True))) for name, line in drawable]
     title, y_title = "Epsilon against the number of steps", f"epsilon at delta {charts.label(curves.delta)}"
-    log_x, log_y = _wide(curves.steps), _wide([value for _, value in (*upper, *curves.lower)])
-    drawn = (curves.counted, y_title, tuple(lines), crossing_notes(curves))
-    return charts.draw(charts.Chart(ident, title, *drawn, whole_x=True, log_x=log_x, log_y=log_y))
+    log_x, log_y = _wide(curves.steps), _wide([value for _, value in (*curves.envelope, *curves.lower)])
+    drawn = (curves.counted, y_title, (*lines, *others[:most]))
+    return charts.Chart(ident, title, *drawn, log_x=log_x, log_y=log_y, whole_x=True, remarks=curves.remarks)
 
 
 def widths_figure(made: "Expectation") -> str:
@@ -236,44 +233,15 @@ def widths_figure(made: "Expectation") -> str:
     about = f"{plan.family}, {plan.records:,} records, delta {plan.delta:g}, {plan.relation.value}; no row was read"
     remark = f"Expectations for columns of typical spread.{more}{too_small}"
     named = ("epsilon (logarithmic)", "width, in the table's units (logarithmic)")
-    drawn = charts.Chart("widths", title, *named, lines, log_x=True, log_y=True, subtitle=about, remark=remark)
+    drawn = charts.Chart("widths", title, *named, lines, log_x=True, log_y=True, subtitle=about, remarks=(remark,))
     return charts.standalone(drawn)
 
 
 def steps_figure(curves: StepCurves) -> str:
-    """The figure of `sordino certify --plot`, as SVG text: every theorem against steps, with the crossings named."""
-    spec, log_x = curves.spec, _wide(curves.steps)
-    log_y = _wide([value for _, line in curves.epsilons for value in line])
-    titles = (curves.counted + (" (logarithmic)" if log_x else ""), "epsilon" + (" (logarithmic)" if log_y else ""))
-    lines = [charts.Series(name, _points(curves, line)) for name, line in curves.epsilons]
-    remark = "No theorem gives a finite epsilon for this run."
-    if lines:
-        lines.append(charts.Series("the tightest at each step", curves.envelope, charts.ENVELOPE))
-        alone = "The same theorem is the tightest, or as tight as any, at every number of steps."
-        remark = "" if curves.crossings else alone
+    """The figure of `sordino certify --plot`, as SVG text: every theorem against steps, with the crossings in words."""
+    spec, drawn = curves.spec, steps_chart("steps", curves, most=None)
     about = f"relation {spec.relation}, view {spec.view}, delta {curves.delta:g}; smaller is more private"
-    title, notes = "Certified epsilon against the number of steps", crossing_notes(curves)
-    drawn = charts.Chart("steps", title, *titles, tuple(lines), notes, log_x, log_y, whole_x=True)
-    return charts.standalone(replace(drawn, subtitle=about, remark=remark))
-
-
-def _points(curves: StepCurves, line: Sequence[float]) -> charts.Points:
-    return tuple(zip(map(float, curves.steps), line, strict=True))
-
-
-def crossing_notes(curves: StepCurves) -> tuple[charts.Note, ...]:
-    """The crossings as numbered points of the lower envelope, each between the two step counts around it."""
-    points = [(steps, value) for steps, value in curves.envelope if math.isfinite(value) and value > 0]
-    notes = []
-    for crossing in curves.crossings:
-        left = max((point for point in points if point[0] <= crossing.steps), default=points[0])
-        right = min((point for point in points if point[0] >= crossing.steps), default=points[-1])
-        height = left[1]
-        if left[0] != right[0]:
-            share = math.log(crossing.steps / left[0]) / math.log(right[0] / left[0])
-            height = math.exp((1 - share) * math.log(left[1]) + share * math.log(right[1]))
-        notes.append(charts.Note(crossing.steps, height, crossing.sentence))
-    return tuple(notes)
+    return charts.standalone(replace(drawn, subtitle=about))
 
 
 def trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Chart:
@@ -302,4 +270,4 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
         certified = f", certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."
     subtitle = f"relation {lower.relation}, view {lower.view}; closer to the lower left corner is less private"
     drawn = trade_off("trade-off", bound, lower)
-    return charts.standalone(replace(drawn, subtitle=subtitle, remark=lowest + certified))
+    return charts.standalone(replace(drawn, subtitle=subtitle, remarks=(lowest + certified,)))

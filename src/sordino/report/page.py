@@ -43,13 +43,8 @@ NON_PRIVATE = "NON-PRIVATE"
 @cache
 def environment() -> Environment:
     """Templates of this package; what is missing is an error, what is text is escaped."""
-    made = Environment(
-        loader=PackageLoader("sordino.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = PackageLoader("sordino.report", "templates")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     style = resources.files("sordino.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     # Nothing is fetched and nothing runs; only the style sheet with this digest applies.
@@ -59,10 +54,7 @@ def environment() -> Environment:
 
 
 _SOFTWARE = ("numpy", "scipy", "jax")
-_AS_ARRAYS = (
-    "Rows came as arrays. Only the caller knows whether private rows shaped them, for example by a mean to scale by, "
-    "an encoding or a choice of columns."
-)
+_AS_ARRAYS = "Rows came as arrays. Only the caller knows whether private rows shaped them, by a scale or an encoding."
 
 
 def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, non_private: bool = False) -> str:
@@ -77,25 +69,13 @@ def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, 
     for name in _SOFTWARE:
         with suppress(PackageNotFoundError):
             software.append((name, version(name)))
-    template = environment().get_template("report.html")
-    return template.render(
-        articles=articles,
-        non_private=non_private,
-        together=_together(subjects),
-        references=sorted(cited.items()),
-        software=software,
-        words=plain_words,
-        most_intervals=figures.MOST_INTERVALS,
-        shares_bar=figures.shares_bar,
-        forest_words=(figures.FOREST, figures.STEPS),
-        quoted=shlex.quote,
-        show_up=show_up,
-        show_down=show_down,
-        finite=math.isfinite,
-        label=label,
-        by_schema=BY_SCHEMA,
-        statements={theorem.id: theorem.statement for theorem in theorems()},
-    )
+    words = {"words": plain_words, "forest_words": (figures.FOREST, figures.STEPS), "by_schema": BY_SCHEMA}
+    words |= {"statements": {theorem.id: theorem.statement for theorem in theorems()}, "quoted": shlex.quote}
+    shown = {"show_up": show_up, "show_down": show_down, "finite": math.isfinite, "label": label}
+    drawn = {"most_intervals": figures.MOST_INTERVALS, "shares_bar": figures.shares_bar}
+    made = {"articles": articles, "non_private": non_private, "together": _together(subjects)}
+    made |= {"references": sorted(cited.items()), "software": software}
+    return environment().get_template("report.html").render(**made, **words, **shown, **drawn)
 
 
 def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, Any]:
@@ -123,7 +103,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
         bar=figures.bar_figure(f"{ident}-bar", subject.epsilon, shown),
-        steps=curves if isinstance(curves, str) else figures.steps_chart(f"{ident}-steps", curves),
+        steps=curves if isinstance(curves, str) else charts.draw(figures.steps_chart(f"{ident}-steps", curves)),
         trade_off=charts.draw(figures.trade_off(f"{ident}-trade", bound, shown)),
         result=result.shown,
         drawn=[

@@ -3,21 +3,18 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from sordino.accounting.evaluate import Theorem, evaluate, theorem_named, theorems
+from sordino.accounting.evaluate import evaluate, theorems
 from sordino.accounting.scope import scheme_of
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.bound import Bound
-from sordino.core.gaussian import least_whole
 from sordino.core.guarantee import LossDistribution, check_delta
 from sordino.core.spec import Composite, NoisedSums, NoisyGradient, Scheme, Spec, Thinning
 from sordino.core.validate import InputError
-
-Progress = Callable[[int, int], None]
 
 POINTS, FEW_POINTS = 40, 20  # step counts asked about: closed forms are free, loss distributions may take seconds each
 # Loss distributions answer with the upper end of a bracket of relative width 1e-3; less is not a difference.
@@ -25,18 +22,6 @@ _TIE = 2e-3
 # Schemes that go through the records in passes; beyond the first epoch their curves are drawn at whole epochs.
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 PATIENCE = 25.0  # curves that take longer than this are left out of a page, with a sentence that says so
-
-
-class Crossing(NamedTuple):
-    """From `steps` on, the theorem `after` gives a smaller epsilon than `before`, which was the tightest until then."""
-
-    steps: int
-    before: str
-    after: str
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.after} beats {self.before} from step {self.steps}"
 
 
 @dataclass(frozen=True)
@@ -50,8 +35,33 @@ class StepCurves:
     delta: float
     steps: tuple[int, ...]
     epsilons: tuple[tuple[str, tuple[float, ...]], ...]
-    crossings: tuple[Crossing, ...]
     lower: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def crossings(self) -> tuple[tuple[int, str, str], ...]:
+        """At the latest from the number of steps on, the tightest theorem is the second and not the first named."""
+        crossings, best, lines = [], "", dict(self.epsilons)
+        for place, steps in enumerate(self.steps):
+            column = {name: line[place] for name, line in lines.items()}
+            least = min(column.values(), default=math.inf)
+            if math.isinf(least):
+                continue
+            # Where several are as tight, the plainest is named first: composition before anything built on it.
+            leader = min(name for name, value in column.items() if value <= least * (1 + _TIE))
+            if best and column[leader] < column[best] * (1 - _TIE):
+                crossings.append((steps, best, leader))
+                best = leader
+            best = best or leader
+        return tuple(crossings)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Which theorem is the tightest where, in words."""
+        if not self.epsilons:
+            return ("No theorem gives a finite epsilon for this run.",)
+        if not (crossings := self.crossings):
+            return (f"{self.epsilons[0][0]} is the tightest, or as tight as any, at every number of steps.",)
+        return tuple(f"{after} beats {before} from step {steps} at the latest." for steps, before, after in crossings)
 
     @property
     def counted(self) -> str:
@@ -78,7 +88,7 @@ def at_steps(spec: Spec, steps: int) -> Spec:
     return Spec.from_dict(document)
 
 
-def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _total: None) -> StepCurves:
+def steps_curves(spec: Spec, delta: float, progress: Callable[[], object] = lambda: None) -> StepCurves:
     """Ask every theorem about the run stopped at 20 or 40 step counts, and find where the tightest one changes."""
     delta = check_delta(delta)
     first, last, unit = _extent(spec)
@@ -90,19 +100,15 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
     whole = {steps if steps < unit else unit * round(steps / unit) for steps in spaced}
     counts = sorted({steps for steps in whole if first <= steps <= last} | {last})
     table: dict[str, list[float]] = {theorem.id: [] for theorem in asked}
-    for done, steps in enumerate(counts):
+    for steps in counts:
         run = at_steps(spec, steps)
         for theorem in asked:
-            table[theorem.id].append(_epsilon(theorem, run, delta))
-        progress(done + 1, len(counts))
+            answer = evaluate(theorem, run)
+            table[theorem.id].append(answer.guarantee.epsilon(delta) if isinstance(answer, Bound) else math.inf)
+        progress()
     curves = {name: tuple(values) for name, values in table.items() if any(map(math.isfinite, values))}
     final = sorted(curves.items(), key=lambda named: (named[1][-1], named[0]))
-    return StepCurves(spec, delta, tuple(counts), tuple(final), tuple(_crossings(spec, delta, counts, unit, curves)))
-
-
-def _epsilon(theorem: Theorem, spec: Spec, delta: float) -> float:
-    answer = evaluate(theorem, spec)
-    return answer.guarantee.epsilon(delta) if isinstance(answer, Bound) else math.inf
+    return StepCurves(spec, delta, tuple(counts), tuple(final))
 
 
 def _extent(spec: Spec) -> tuple[int, int, int]:
@@ -120,44 +126,11 @@ def _extent(spec: Spec) -> tuple[int, int, int]:
     return first, steps, epoch if scheme_of(algorithm) in _PASSES else 1
 
 
-def _crossings(
-    spec: Spec, delta: float, counts: list[int], unit: int, curves: dict[str, tuple[float, ...]]
-) -> list[Crossing]:
-    crossings: list[Crossing] = []
-    best: str | None = None
-    for place, steps in enumerate(counts):
-        column = {name: line[place] for name, line in curves.items()}
-        least = min(column.values(), default=math.inf)
-        if math.isinf(least):
-            continue
-        # Where several are as tight, the plainest is named first: composition before anything built on it.
-        leader = min(name for name, value in column.items() if value <= least * (1 + _TIE))
-        if best is not None and column[leader] < column[best] * (1 - _TIE):
-            rivals = (theorem_named(best), theorem_named(leader))
-            begins = _first_step(spec, delta, (counts[place - 1], steps), unit, *rivals)
-            crossings.append(Crossing(begins, best, leader))
-            best = leader
-        best = best or leader
-    return crossings
-
-
-def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, before: Theorem, after: Theorem) -> int:
-    """The first step count at which `after` is clearly smaller, by bisection; in whole epochs where those matter."""
-    low, high = between
-    size = unit if low >= unit and low % unit == 0 and high % unit == 0 else 1
-
-    def beaten(blocks: int) -> bool:
-        run = at_steps(spec, low + size * blocks)
-        return _epsilon(after, run, delta) < _epsilon(before, run, delta) * (1 - _TIE)
-
-    return low + size * least_whole(beaten, 0, (high - low) // size)
-
-
 def step_bounds(spec: Spec, delta: float, patience: float = PATIENCE) -> StepCurves | str:
     """The curves with lower bounds, or why there are none; nothing of a run that has no steps to stop at."""
     end = time.monotonic() + patience
 
-    def check(_done: int, _total: int) -> None:
+    def check() -> None:
         if time.monotonic() > end:
             raise TimeoutError
 
@@ -171,21 +144,14 @@ def step_bounds(spec: Spec, delta: float, patience: float = PATIENCE) -> StepCur
         return ""
     if not curves.epsilons:
         return "No theorem gives a finite epsilon at any number of steps."
-    return replace(curves, lower=_exact_lower(spec, delta, curves.steps, end))
-
-
-def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -> tuple[tuple[float, float], ...]:
-    """Exact lower bounds on the extremal instance of the spec's constants; no data are read."""
-    if spec.instance is not None:
-        return ()
-    # The last step count first, then a few, then those between: whenever time runs out, what is there spans the run.
-    epsilons: dict[int, float] = {}
-    for count in dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps)):
-        if time.monotonic() > end:
-            break
-        try:
+    # Exact lower bounds on the extremal instance of the spec's constants; no data are read. The last step count first,
+    # then a few, then those between: whenever time runs out, what is there spans the run.
+    epsilons, steps = dict[int, float](), curves.steps
+    order = dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps))
+    with suppress(InputError):
+        for count in order if spec.instance is None else ():
+            if time.monotonic() > end:
+                break
             lower = audit(at_steps(spec, count), "exact", AuditOptions(delta=delta))
-        except InputError:
-            return ()
-        epsilons[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
-    return tuple((float(count), epsilons[count]) for count in sorted(epsilons))
+            epsilons[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
+    return replace(curves, lower=tuple((float(count), epsilons[count]) for count in sorted(epsilons)))

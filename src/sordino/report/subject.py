@@ -61,15 +61,11 @@ def read_audit(path: Path) -> LowerBound:
     # The method exact runs nothing, whatever its file says.
     examined = Examined.DESCRIPTION if answer["method"] == "exact" else examined
     return LowerBound(
+        **{name: answer[name] for name in ("delta", "method", "confidence", "cap", "seed_policy")},
         epsilon=math.inf if stated["epsilon"] is None else stated["epsilon"],
-        delta=answer["delta"],
         relation=Relation(one_of("relation", answer["relation"], tuple(Relation))),
         view=View(one_of("view", answer["view"], tuple(View))),
-        method=answer["method"],
-        confidence=answer["confidence"],
         counts=tuple(counts.items()),
-        cap=answer["cap"],
-        seed_policy=answer["seed_policy"],
         evidence=stated["evidence"],
         curve=tuple(TradeOffPoint(*point) for point in stated["curve"]),
         examined=examined,
@@ -146,25 +142,20 @@ def _required(release: StoredRelease) -> Iterator[str]:
     if release.kind == LOOK:
         yield from look_cautions(settings["answers"], release.spec)
     if head == CUSTOM:
-        yield from _custom_cautions(release, method)
+        records = [part.algorithm.records for part in release.spec.runs() if isinstance(part.algorithm, NoisedSums)]
+        with warnings.catch_warnings(action="ignore"):
+            spoken = delta_cautions(max(records, default=0), release.delta, "unit" if settings["unit"] else "record")
+        yield from spoken
+        if method == "natural":
+            doubt, changed = settings["doubt"], settings["changed"]
+            known = isinstance(doubt, int | float) and isinstance(changed, int | float)
+            yield from natural_cautions(*((doubt, changed) if known else (math.nan, math.nan)))
+        if method in ("rounds", "training"):
+            yield points_caution(len(release.arrays.get(WEIGHTS, (0,))))
     if isinstance(release.spec.algorithm, RepeatAndSelect):
         chosen = settings.get(CHOSEN)
         listed = chosen.get("candidates") if isinstance(chosen, Mapping) else None
         yield choice_caution(len(listed) if isinstance(listed, list) else 0)
-
-
-def _custom_cautions(release: StoredRelease, method: str) -> tuple[str, ...]:
-    records = [part.algorithm.records for part in release.spec.runs() if isinstance(part.algorithm, NoisedSums)]
-    unit = "unit" if release.settings["unit"] else "record"
-    with warnings.catch_warnings(action="ignore"):
-        required = delta_cautions(max(records, default=0), release.delta, unit)
-    if method == "natural":
-        doubt, changed = (release.settings[name] for name in ("doubt", "changed"))
-        known = isinstance(doubt, int | float) and isinstance(changed, int | float)
-        required += natural_cautions(*((doubt, changed) if known else (math.nan, math.nan)))
-    if method in ("rounds", "training"):
-        required += (points_caution(len(release.arrays.get(WEIGHTS, (0,)))),)
-    return required
 
 
 def _agree(stored: Any, again: Any) -> bool:
@@ -210,15 +201,11 @@ class Subject:
         if self.named_by_ledger:
             return ""
         if self.signer:
-            return (
-                f"Its results, settings and cautions are as the holder of the key {self.signer} signed them. Anybody "
-                "can make a key: get the fingerprint from the signer, and compare."
-            )
+            held = f"Its results, settings and cautions are as the holder of the key {self.signer} signed them."
+            return f"{held} Anybody can make a key: get the fingerprint from the signer, and compare."
         broken = "The signature is not valid" if self.broken_signature else "The folder is not signed"
-        return (
-            f"{broken}, and no given ledger has its digest. Its results, settings and cautions are not "
-            "verified: a change would go unnoticed."
-        )
+        unknown = "Its results, settings and cautions are not verified: a change would go unnoticed."
+        return f"{broken}, and no given ledger has its digest. {unknown}"
 
     @property
     def understated(self) -> bool:
@@ -263,10 +250,8 @@ class Subject:
         stated, differs = release.stated_epsilon, ""
         if stated is not None and not math.isclose(stated, release.epsilon, rel_tol=_SAME):
             differs = f"The folder states epsilon {show_up(stated)}, but its own bound gives {claim}."
-        contradicted, refuted = (
-            one is not None and one.kind is VerdictKind.VIOLATED and one.evidence
-            for one in (self.verdict, self.replayed)
-        )
+        both, violated = (self.verdict, self.replayed), VerdictKind.VIOLATED
+        contradicted, refuted = (one is not None and one.kind is violated and one.evidence for one in both)
         declared = "" if schema is None else f"Its schema declares {schema.records} records"
         by_kind = f"A release of kind {release.kind_words!r} has {lacking}. This one has none, so it was changed."
         rewritten = f"{shown_names(changed)} is not as this version writes it. The file was changed."
@@ -334,16 +319,9 @@ def open_subject(folder: Path, audit: Path | None = None, ledger: Ledger | None 
         signer = verify_folder(folder).signer
     beside = folder / AUDIT_FILE
     source = audit if audit is not None else (beside if beside.is_file() else None)
-    subject = Subject(
-        folder.resolve().name,
-        release,
-        explain(release.spec, release.delta),
-        not_as_charged=problem,
-        entry=None if entry is None else entry.sequence,
-        broken_signature=broken,
-        signer=signer,
-        unplanned=unplanned(release),
-    )
+    checked: dict[str, Any] = {"not_as_charged": problem, "broken_signature": broken, "signer": signer}
+    checked |= {"entry": None if entry is None else entry.sequence, "unplanned": unplanned(release)}
+    subject = Subject(folder.resolve().name, release, explain(release.spec, release.delta), **checked)
     if entry is not None and not problem:
         named = entry.release is not None
         subject = replace(subject, balance=balance, time=entry.time, named_by_ledger=named)
@@ -385,11 +363,9 @@ def _charged(release: StoredRelease, dataset: str, debits: Sequence[Entry]) -> t
         return f"The folder claims entry {number} of another ledger of {dataset!r}, not of the given one.", None
     if entry.spec.to_dict() != release.spec.to_dict():
         proved = shown_epsilon(explain(entry.spec, release.delta).epsilon)
-        return (
-            f"The folder describes a different run from the one charged as entry {number}. This page is about the "
-            f"charged run, for which this version certifies {proved} at delta {release.delta:g}.",
-            entry,
-        )
+        other = f"The folder describes a different run from the one charged as entry {number}"
+        about = f"the charged run, for which this version certifies {proved} at delta {release.delta:g}"
+        return f"{other}. This page is about {about}.", entry
     if None in (entry.release, release.digest) or entry.release == release.digest:
         return "", entry
     other = f"Entry {number} of the ledger of {dataset!r} has the digest of another release"

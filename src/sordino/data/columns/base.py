@@ -194,10 +194,7 @@ class ColumnKind(fields.Section, ABC):
     @property
     def can_refuse(self) -> tuple[str, ...]:
         """The whole list of what may stop a run on private content, by declared rules; empty where nothing does."""
-        return ((self.missed,) if self.missing.rule == "refuse" else ()) + self._refused_content()
-
-    def _refused_content(self) -> tuple[str, ...]:
-        return ()
+        return (self.missed,) if self.missing.rule == "refuse" else ()
 
     def feature_names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name} is missing") if self.missing.adds_indicator else (name,)

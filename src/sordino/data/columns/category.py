@@ -8,16 +8,8 @@ import numpy as np
 
 from sordino.core.spec.fields import Contradiction, Flag, Word
 from sordino.core.validate import InputError, refuse, shown_names
-from sordino.data.columns.base import (
-    REFUSE,
-    ColumnKind,
-    MissingRule,
-    MissingRuleShape,
-    ReadCells,
-    TextLine,
-    WordList,
-    column_kind,
-)
+from sordino.data.columns import base
+from sordino.data.columns.base import TextLine, WordList
 from sordino.data.raw_columns import MISSING, UNSEEN, Column
 from sordino.data.table import RowError, as_codes, first_row
 
@@ -25,8 +17,8 @@ DEFAULT_TRUE = ("true", "True", "TRUE", "1")
 DEFAULT_FALSE = ("false", "False", "FALSE", "0")
 
 
-@column_kind("boolean")
-class Boolean(ColumnKind):
+@base.column_kind("boolean")
+class Boolean(base.ColumnKind):
     """A yes-or-no column, as a target -1 and 1; a word on neither list counts as missing."""
 
     bound: ClassVar[float] = 1.0  # type: ignore[misc]
@@ -34,7 +26,7 @@ class Boolean(ColumnKind):
 
     true_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_TRUE
     false_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_FALSE
-    missing: Annotated[MissingRule, MissingRuleShape(Flag())] = REFUSE
+    missing: Annotated[base.MissingRule, base.MissingRuleShape(Flag())] = base.REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
         both = sorted(set(self.true_values) & set(self.false_values))
@@ -51,16 +43,16 @@ class Boolean(ColumnKind):
     def words(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.true_values + self.false_values
 
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> base.ReadCells:
         codes = as_codes(column, name, self.words, tokens)
         missing = codes < 0
         self.missing.check(name, missing, f"one of {shown_names(self.words)}")
         truth = (codes < len(self.true_values)) & ~missing
         if self.missing.value is not None:
             truth |= missing & bool(self.missing.value)
-        return ReadCells(truth, missing)
+        return base.ReadCells(truth, missing)
 
-    def encode_target(self, cells: ReadCells) -> np.ndarray:
+    def encode_target(self, cells: base.ReadCells) -> np.ndarray:
         return np.where(cells.values, 1.0, -1.0)
 
     def decode(self, encoded: object) -> np.ndarray:
@@ -85,8 +77,8 @@ class Unseen(StrEnum):
     OTHER = "other"
 
 
-@column_kind("category")
-class Category(ColumnKind):
+@base.column_kind("category")
+class Category(base.ColumnKind):
     """A word from `values`; as a target codes 0, 1, ..., and with ``unseen: other`` the last is every other word."""
 
     feature_keys: ClassVar[frozenset[str]] = frozenset({"drop_first"})
@@ -95,7 +87,7 @@ class Category(ColumnKind):
     values: Annotated[tuple[str, ...], WordList()]
     unseen: Annotated[str, Word(tuple(Unseen)), "stop on another word, or take it as one more"] = Unseen.REFUSE
     drop_first: Annotated[bool, Flag(), "of a feature: encode the first value as zeros"] = False
-    missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
+    missing: Annotated[base.MissingRule, base.MissingRuleShape(TextLine())] = base.REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.missing.rule == "value" and self.missing.value not in self.values:
@@ -107,8 +99,9 @@ class Category(ColumnKind):
     def words(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.values
 
-    def _refused_content(self) -> tuple[str, ...]:
-        return ("unseen categories",) if self.unseen == Unseen.REFUSE else ()
+    @property
+    def can_refuse(self) -> tuple[str, ...]:
+        return super().can_refuse + (("unseen categories",) if self.unseen == Unseen.REFUSE else ())
 
     def feature_names(self, name: str) -> tuple[str, ...]:
         kept = self.values[1:] if self.drop_first else self.values
@@ -120,7 +113,7 @@ class Category(ColumnKind):
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.values + ((OTHER,) if self.unseen == Unseen.OTHER else ())
 
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> base.ReadCells:
         codes = as_codes(column, name, self.values, tokens)
         missing, unseen = codes == MISSING, codes == UNSEEN
         self.missing.check(name, missing, "a word")
@@ -131,9 +124,9 @@ class Category(ColumnKind):
         if isinstance(self.missing.value, str):
             codes[missing] = self.values.index(self.missing.value)
         codes[unseen] = len(self.values)
-        return ReadCells(codes, missing, unseen=int(unseen.sum()))
+        return base.ReadCells(codes, missing, unseen=int(unseen.sum()))
 
-    def encode_feature(self, cells: ReadCells, out: np.ndarray) -> None:
+    def encode_feature(self, cells: base.ReadCells, out: np.ndarray) -> None:
         positions = cells.values - self.drop_first
         if self.missing.adds_indicator:
             positions[cells.missing] = out.shape[1] - 1

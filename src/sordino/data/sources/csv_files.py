@@ -96,17 +96,10 @@ class CsvFile:
 
     def names(self) -> tuple[str, ...]:
         """The column names; all files of a family have the same."""
-        return self._headers()[0].names
+        return self.headers()[0].names
 
-    def delimiter(self) -> str:
-        """The declared delimiter, or the one found in the header."""
-        return self._headers()[0].delimiter
-
-    def parts(self) -> "list[CsvPart]":
-        """One part for each file; headers are read, and no row."""
-        return [CsvPart(str(header.file), self.dialect) for header in self._headers()]
-
-    def _headers(self) -> "list[_Header]":
+    def headers(self) -> "list[_Header]":
+        """What the first line of each file says, the delimiter included; no row is read."""
         headers = [_header(file, self.dialect) for file in self.files()]
         odd = [str(header.file) for header in headers if header.names != headers[0].names]
         if odd:
@@ -129,9 +122,17 @@ class CsvPart(registry.FilePart):
         if not header.more:
             yield registry.joined([], columns)
             return
-        pa, text = arrow(), _checked_text(header)
+        pa, reader, text, names = arrow(), arrow("csv"), _checked_text(header), list(header.names)
+        sizes = {"block_size": _BLOCK_BYTES, "use_threads": False}  # rows are counted where one thread reads
+        read = reader.ReadOptions(column_names=names, skip_rows_after_names=1, **sizes)
+        # In a file of one column a blank line is a missing value, not decoration.
+        many = {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
+        parse = reader.ParseOptions(delimiter=header.delimiter, **many)
+        # Text is checked by `valid_text`, cell by cell.
+        types = {"column_types": dict.fromkeys(columns, pa.string()), "include_columns": list(columns)}
+        convert = reader.ConvertOptions(check_utf8=False, strings_can_be_null=False, **types)
         try:
-            for batch in arrow("csv").open_csv(text, *_options(header, columns)):
+            for batch in reader.open_csv(text, read, parse, convert):
                 yield Table({name: stored(batch.column(name), self.dialect.decimal) for name in columns})
         except (pa.ArrowException, OSError, ValueError) as error:
             # Alone, because Arrow's error quotes a row.
@@ -212,30 +213,12 @@ def _chosen(file: Path, text: str, marks: Sequence[str]) -> tuple[str, list[str]
     best = [mark for mark, names in whole.items() if len(names) == most]
     if most > 1 and len(best) > 1:
         words = " and ".join(_NAMED[mark] for mark in best)
-        raise InputError(
-            f"Expected one delimiter in the header of {str(file)!r}, got {words}, which split it equally often; say "
-            "which it is (delimiter, --delimiter)."
-        )
+        raise InputError(f"The header of {str(file)!r} is split equally often by {words}; say which (--delimiter).")
     return best[0], whole[best[0]]
 
 
 def _opened(file: Path, packed: str | None) -> Any:
     return file.open("rb") if packed is None else arrow().CompressedInputStream(native_file(file), packed)
-
-
-def _options(header: _Header, columns: Sequence[str]) -> tuple[Any, Any, Any]:
-    pa, reader, names = arrow(), arrow("csv"), header.names
-    sizes = {"block_size": _BLOCK_BYTES, "use_threads": False}  # rows are counted where one thread reads
-    read = reader.ReadOptions(column_names=list(names), skip_rows_after_names=1, **sizes)
-    # In a file of one column a blank line is a missing value, not decoration.
-    parse = reader.ParseOptions(delimiter=header.delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
-    convert = reader.ConvertOptions(
-        check_utf8=False,  # by `valid_text`, cell by cell
-        column_types=dict.fromkeys(columns, pa.string()),
-        strings_can_be_null=False,
-        include_columns=list(columns),
-    )
-    return read, parse, convert
 
 
 def _checked_text(header: _Header) -> Any:
@@ -244,27 +227,22 @@ def _checked_text(header: _Header) -> Any:
         with header.file.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             _check_quotes(header, text)
         return native_file(header.file)
-    unpacked = _unpacked(header)
-    _check_quotes(header, unpacked)
-    return arrow().BufferReader(unpacked)
-
-
-def _unpacked(header: _Header) -> bytes:
-    pieces, size, stored = [], 0, header.file.stat().st_size
+    pieces, size, stored_bytes = [], 0, header.file.stat().st_size
     try:
         with _opened(header.file, header.packed) as stream:
             while piece := bytes(stream.read(_BLOCK_BYTES)):
                 pieces.append(piece)
                 size += len(piece)
-                registry.check_expansion(repr(str(header.file)), size, stored)
+                registry.check_expansion(repr(str(header.file)), size, stored_bytes)
         text = b"".join(pieces)
-        if header.encoding in ("utf-8", "utf-8-sig"):
-            return text
-        return text.decode(header.encoding, "backslashreplace").encode("utf-8", "backslashreplace")
+        if header.encoding not in ("utf-8", "utf-8-sig"):
+            text = text.decode(header.encoding, "backslashreplace").encode("utf-8", "backslashreplace")
     except MemoryError:
         raise_alone(InputError(f"The rows of {str(header.file)!r} do not fit into memory. Split the file."))
     except (OSError, arrow().ArrowException):
         raise_alone(InputError(f"The compressed file {str(header.file)!r} is damaged."))
+    _check_quotes(header, text)
+    return arrow().BufferReader(text)
 
 
 def _check_quotes(header: _Header, text: object) -> None:
@@ -273,9 +251,7 @@ def _check_quotes(header: _Header, text: object) -> None:
     begins = rb"(?:(?<=[\r\n%b])|\A)" % re.escape(header.delimiter.encode())
     closed = re.compile(rb'(?:[^"]++|%b"[^"]*+(?:""[^"]*+)*+"|(?!%b)")*+' % (begins, begins))
     if text.find(b'"') >= 0 and closed.match(text).end() < len(text):  # type: ignore[union-attr]
-        raise InputError(
-            f"A quoted cell of {str(header.file)!r} does not end. Close its quote, or double the quotes inside cells."
-        )
+        raise InputError(f"A quoted cell of {str(header.file)!r} does not end. Close its quote, or double inner ones.")
 
 
 def _complaint(error: Exception) -> str:
@@ -321,9 +297,9 @@ def existing_table(path: str | Path) -> None:
         registry.existing_file(path)
 
 
-registry.register_source(
-    "a path ending in .csv, or a CsvFile",
-    is_csv_path,
-    lambda source: (source if isinstance(source, CsvFile) else CsvFile(source)).parts(),
-    CsvFile,
-)
+def _parts(source: Any) -> list[CsvPart]:
+    family = source if isinstance(source, CsvFile) else CsvFile(source)
+    return [CsvPart(str(header.file), family.dialect) for header in family.headers()]
+
+
+registry.register_source("a path ending in .csv, or a CsvFile", is_csv_path, _parts, CsvFile)

@@ -159,9 +159,5 @@ def _part(kind: type[DuckDBTable] | type[PostgreSQLTable], source: object) -> li
 
 
 register_source("a DuckDBTable, or FILE.duckdb#TABLE", _is_duckdb, partial(_part, DuckDBTable), DuckDBTable)
-register_source(
-    "a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE",
-    _is_postgresql,
-    partial(_part, PostgreSQLTable),
-    PostgreSQLTable,
-)
+_POSTGRESQL = "a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE"
+register_source(_POSTGRESQL, _is_postgresql, partial(_part, PostgreSQLTable), PostgreSQLTable)

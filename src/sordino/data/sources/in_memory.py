@@ -41,9 +41,8 @@ def from_arrow(table: Any, only: Collection[str] | None = None) -> Table:
 def arrow_schema(table: Any) -> Any:
     """The `pyarrow.Schema` of such a table: names and types, without a row."""
     pa = raw_columns.arrow()
-    if isinstance(table, pa.Table | pa.RecordBatch):
-        return table.schema
-    return _exported(pa.RecordBatchReader.from_stream, table).schema
+    held = isinstance(table, pa.Table | pa.RecordBatch)
+    return (table if held else _exported(pa.RecordBatchReader.from_stream, table)).schema
 
 
 def _exported(take: Callable[[Any], Any], table: object) -> Any:
@@ -102,9 +101,8 @@ def _array_column(values: np.ndarray) -> raw_columns.Column:
 
 def from_arrays(arrays: Mapping[str, Any], only: Collection[str] | None = None) -> Table:
     """Turn named one-dimensional arrays or lists into a `Table`; NaN and None are missing."""
-    return Table(
-        {name: _column(name, arrays[name]) for name in registry.unique_names(arrays) if only is None or name in only}
-    )
+    names = registry.unique_names(arrays)
+    return Table({name: _column(name, arrays[name]) for name in names if only is None or name in only})
 
 
 def from_matrix(matrix: object, names: Sequence[str]) -> Table:
@@ -173,9 +171,8 @@ class DaskPart(registry.TablePart):
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         frame = self.delayed
         if hasattr(frame, "compute"):
-            (frame,) = registry.read_without_quoting(
-                self.name, (self.delayed.compute(scheduler="sync") for _ in range(1))
-            )
+            computed = (self.delayed.compute(scheduler="sync") for _ in range(1))
+            (frame,) = registry.read_without_quoting(self.name, computed)
         for first in range(0, max(1, len(frame)), registry.ROWS_AT_ONCE):
             yield from_pandas(frame.iloc[first : first + registry.ROWS_AT_ONCE][list(columns)])
 
@@ -212,16 +209,10 @@ registry.register_source(
     lambda frame: [DaskPart(piece, frame._meta, place) for place, piece in enumerate(frame.to_delayed())],
 )
 registry.register_source("a Spark data frame", is_spark, lambda frame: [SparkRows(frame)])
-_register_held(
-    "an Arrow table or a data frame that exports one",
-    is_arrow,
-    from_arrow,
-    lambda table: arrow_schema(table).empty_table(),
-)
+_EXPORTS = "an Arrow table or a data frame that exports one"
+_register_held(_EXPORTS, is_arrow, from_arrow, lambda table: arrow_schema(table).empty_table())
 _register_held("a pandas DataFrame", is_pandas, from_pandas, lambda frame: frame.iloc[:0])
+_register_held("a mapping of names to arrays or lists", lambda given: isinstance(given, Mapping), from_arrays, no_rows)
 _register_held(
-    "a mapping of names to arrays or lists", lambda source: isinstance(source, Mapping), from_arrays, no_rows
-)
-_register_held(
-    "a Table", lambda source: isinstance(source, Table), lambda table, _: table, lambda table: table.take(slice(0))
+    "a Table", lambda given: isinstance(given, Table), lambda given, _: given, lambda given: given.take(slice(0))
 )

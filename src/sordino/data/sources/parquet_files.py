@@ -73,9 +73,8 @@ class ParquetPart(registry.FilePart):
         pa, keys = arrow(), dict(self.keys)
         inside = [name for name in columns if name not in keys]
         with opened_parquet(self.path) as file:
-            counted = file.iter_batches(
-                registry.ROWS_AT_ONCE, row_groups=list(self.groups), columns=inside, use_threads=False
-            )
+            how = {"row_groups": list(self.groups), "columns": inside, "use_threads": False}
+            counted = file.iter_batches(registry.ROWS_AT_ONCE, **how)
             for batch in registry.read_without_quoting(self.name, counted):
                 stored = dict(from_arrow(batch).columns) if inside else {}
                 for name in keys.keys() & set(columns):

@@ -90,12 +90,11 @@ class FilePart(TablePart):
 
 
 # Ways in: a test that imports no foreign library, the parts, of which no row is read, and own classes that pass.
-_SOURCES: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Sequence[TablePart]], tuple[type, ...]]] = {}
+Accepts = Callable[[Any], bool]
+_SOURCES: dict[str, tuple[Accepts, Callable[[Any], Sequence[TablePart]], tuple[type, ...]]] = {}
 
 
-def register_source(
-    word: str, accepts: Callable[[Any], bool], parts: Callable[[Any], Sequence[TablePart]], *own: type
-) -> None:
+def register_source(word: str, accepts: Accepts, parts: Callable[[Any], Sequence[TablePart]], *own: type) -> None:
     """Add a source under the word that refusals call it; no two accept the same."""
     if word in _SOURCES:
         raise InputError(f"The source {word!r} is already registered; choose another name.")
@@ -176,23 +175,13 @@ def column_names(source: object) -> tuple[str, ...]:
     return parts_of(source)[0].names()
 
 
-def empty_table(source: object) -> Table | None:
-    """The columns of a table by their types, without a row; None where it has no types, as a CSV file."""
-    return parts_of(source)[0].empty()
-
-
 def declared_types(source: object) -> dict[str, str]:
     """The kind of column that a file's or a frame's own types say, read without its rows; CSV files say nothing."""
-    empty = empty_table(source)
-    return {} if empty is None else column_kinds(empty)
+    empty = parts_of(source)[0].empty()
+    return {} if empty is None else empty.kinds
 
 
-def column_kinds(table: Table) -> dict[str, str]:
-    """The kinds of column that types say."""
-    return {name: column.kind for name, column in table.columns.items() if column.kind is not None}
-
-
-def is_path_ending(*suffixes: str, packed: tuple[str, ...] = ()) -> Callable[[Any], bool]:
+def is_path_ending(*suffixes: str, packed: tuple[str, ...] = ()) -> Accepts:
     """A test for paths with one of the suffixes, in any case, before one of `packed` where there is one."""
 
     def accepts(source: Any) -> bool:
@@ -204,7 +193,7 @@ def is_path_ending(*suffixes: str, packed: tuple[str, ...] = ()) -> Callable[[An
     return accepts
 
 
-def is_instance_named(package: str, *names: str) -> Callable[[Any], bool]:
+def is_instance_named(package: str, *names: str) -> Accepts:
     """A test for instances of a foreign class (or a subclass) that does not import the foreign package."""
 
     def accepts(source: object) -> bool:

@@ -10,17 +10,8 @@ import numpy as np
 
 from sordino.accounting.evaluate import for_group
 from sordino.core import __version__
-from sordino.core.bound import (
-    FLOATING_POINT,
-    NOT_COVERED,
-    Bound,
-    Certificate,
-    Evidence,
-    Relation,
-    floating_point_answer,
-    floating_point_line,
-    with_floating_point,
-)
+from sordino.core import bound as bounds
+from sordino.core.bound import Bound, Certificate, Evidence, Relation
 from sordino.core.gaussian import show_up
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.core.spec.fields import Flag, Text, as_object, read_keys, write_keys
@@ -32,12 +23,7 @@ from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.mechanisms.chain.release import ChainRelease, KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.mechanisms.posterior.coefficients import from_stored
-from sordino.mechanisms.posterior.laws import (
-    DenseGaussianPosterior,
-    DrawsPosterior,
-    FactorisedPosterior,
-    Posterior,
-)
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, DrawsPosterior, FactorisedPosterior, Posterior
 from sordino.mechanisms.posterior.network import NetworkPosterior
 from sordino.models.registry import build_model
 
@@ -95,10 +81,9 @@ class Group:
         replaced = "replaced together by as many others; the number of records is public"
         change = replaced if self.relation is Relation.REPLACE_ONE else "added or removed together"
         found = f"at most {show_up(self.epsilon)}" if math.isfinite(self.epsilon) else "not finite"
-        return (
-            f"No column identifies the unit, so a record is the unit. Up to {self.records} records are declared to "
-            f"belong together: for {self.records} of them epsilon is {found} at delta {self.delta:g} ({change})."
-        )
+        found = f"for {self.records} of them epsilon is {found} at delta {self.delta:g} ({change})"
+        known = f"Up to {self.records} records are declared to belong together"
+        return f"No column identifies the unit, so a record is the unit. {known}: {found}."
 
 
 @dataclass(frozen=True)
@@ -120,23 +105,18 @@ class Protection:
     def several(self) -> str:
         """What a reader must know who thinks of people and not of records."""
         if isinstance(self.unit, ColumnUnit):
-            return (
-                f"It protects one unit: all records with one value of {self.unit.column!r} together. Someone with two "
-                "values counts as two units and gets weaker protection."
-            )
+            one = f"It protects one unit: all records with one value of {self.unit.column!r} together."
+            return f"{one} Someone with two values counts as two units and gets weaker protection."
         if self.group is not None:
             return f"It protects one record. {self.group.sentence}"
-        return (
-            "It protects one record; no other unit was declared. Several records together get weaker protection: k of "
-            "them about k times epsilon, and a larger delta."
-        )
+        more = "Several records together get weaker protection: k of them about k times epsilon, and a larger delta."
+        return f"It protects one record; no other unit was declared. {more}"
 
     def to_dict(self) -> dict[str, object]:
         """JSON form: the unit as in a spec, and the group where there is one."""
-        group = None
-        if self.group is not None:
-            epsilon = self.group.epsilon if math.isfinite(self.group.epsilon) else None
-            group = {"records": self.group.records, "epsilon": epsilon, "delta": self.group.delta}
+        one = self.group
+        epsilon = None if one is None or math.isinf(one.epsilon) else one.epsilon
+        group = None if one is None else {"records": one.records, "epsilon": epsilon, "delta": one.delta}
         return {"unit": UNIT.write(self.unit), "group": group}
 
 
@@ -181,7 +161,8 @@ class StoredRelease:
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))
         # No release without a line about floating point; where nobody says more, it is not covered.
-        object.__setattr__(self, "bound", with_floating_point(self.bound, floating_point_line(self.bound)))
+        stated = bounds.floating_point_line(self.bound)
+        object.__setattr__(self, "bound", bounds.with_floating_point(self.bound, stated))
 
     @property
     def epsilon(self) -> float:
@@ -217,8 +198,8 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, object]:
         **release.protected.to_dict(),
         "ran": list(release.spec.ran),
         "spec": release.spec.to_dict(),
-        "bound": with_floating_point(release.bound).to_dict(),
-        "floating_point": floating_point_answer(release.bound),
+        "bound": bounds.with_floating_point(release.bound).to_dict(),
+        "floating_point": bounds.floating_point_answer(release.bound),
         "answers": dict(release.answers),
         "model": None if release.model is None else write_keys(release.model),
         "schema": None if release.schema is None else schema_to_dict(release.schema),
@@ -253,15 +234,25 @@ def from_document(where: str, document: object, arrays: Arrays) -> tuple[StoredR
             raise InputError(f"{where} lacks the key {key!r}. Declare it.")
         return document[key]
 
-    def section(key: str) -> dict[str, object]:
-        return {} if document.get(key) is None else dict(as_object(key, document[key]))
+    def section(key: str) -> dict[str, object] | None:
+        return None if document.get(key) is None else dict(as_object(key, document[key]))
 
     if required("format") != FORMAT:
         raise refuse("format", f"to be {FORMAT!r}", document["format"], "check that this is a release folder")
-    newer = _check_version(required("version"))
-    model, schema, cautions = (document.get(key) for key in ("model", "schema", "cautions"))
+    parts = str(required("version")).split(".")
+    if len(parts) != 2 or not all(one.isdecimal() and len(one) < 6 for one in parts):
+        raise refuse("version", "to be two numbers such as 2.0", document["version"])
+    major, minor = map(int, parts)
+    if major != MAJOR:
+        remedy = "use the version of Sordino that wrote it" if major < MAJOR else "use a newer Sordino"
+        raise refuse("version", f"to be {MAJOR}.x", document["version"], remedy)
     if required("arrays") != _types(arrays):
         raise InputError(f"The arrays are not those that {where} lists; the folder was changed.")
+    cautions = [] if document.get("cautions") is None else document["cautions"]
+    short = isinstance(cautions, list) and len(cautions) <= _MOST_CAUTIONS
+    if not short or not all(isinstance(one, str) and len(one) <= _LONGEST_CAUTION for one in cautions):
+        raise refuse("cautions", f"to be a list of at most {_MOST_CAUTIONS} texts", cautions)
+    model, schema = section("model"), document.get("schema")
     # Null stands for an epsilon that is not finite.
     epsilon, stated_epsilon = document.get("epsilon"), None
     if "epsilon" in document:
@@ -273,12 +264,12 @@ def from_document(where: str, document: object, arrays: Arrays) -> tuple[StoredR
         delta=number("delta", required("delta"), OPEN_UNIT),
         private=Flag().read("private", required("private")),
         arrays=arrays,
-        settings=section("settings"),
-        model=None if model is None else read_keys(NamedModel, "model", dict(as_object("model", model))),
+        settings=section("settings") or {},
+        model=None if model is None else read_keys(NamedModel, "model", model),
         schema=None if schema is None else schema_from_dict(schema),
-        answers=section("answers"),
+        answers=section("answers") or {},
         ledger=section("ledger") or None,
-        cautions=_cautions([] if cautions is None else cautions),
+        cautions=tuple(cautions),
         preprocessing=one_of("preprocessing", required("preprocessing"), (BY_SCHEMA, CALLERS_WORD)),
         software=_TEXT.read("software", required("software")),
         stated_epsilon=stated_epsilon,
@@ -287,7 +278,7 @@ def from_document(where: str, document: object, arrays: Arrays) -> tuple[StoredR
         raise InputError(f"The settings in {where} are not those of a {release.kind}. The file was changed.")
     digest = _TEXT.read("arrays_sha256", required("arrays_sha256"))
     unknown = [key for key in document if key not in _KEYS]
-    if unknown and not newer:
+    if unknown and minor <= MINOR:
         allowed = ", ".join(sorted(_KEYS))
         raise InputError(f"Expected {where} to have only the keys {allowed}, got {shown_names(unknown)}.")
     if (release.bound.relation, release.bound.view) != (release.spec.relation, release.spec.view):
@@ -295,29 +286,17 @@ def from_document(where: str, document: object, arrays: Arrays) -> tuple[StoredR
     return release, digest
 
 
-def _check_version(version: object) -> bool:
-    """Whether a file of this major version is newer than this reader; another major version is refused."""
-    parts = str(version).split(".")
-    if len(parts) != 2 or not all(one.isdecimal() and len(one) < 6 for one in parts):
-        raise refuse("version", "to be two numbers such as 2.0", version)
-    major, minor = map(int, parts)
-    if major != MAJOR:
-        remedy = "use the version of Sordino that wrote it" if major < MAJOR else "use a newer Sordino"
-        raise refuse("version", f"to be {MAJOR}.x", version, remedy)
-    return minor > MINOR
-
-
 def _bound(where: str, value: object, line: object) -> Bound:
     """The theorem's bound, with the line about floating point, which stands apart so that older readers can skip it."""
     try:
         bound = Bound.from_dict(dict(as_object("bound", value)))
         if line is None:
-            return with_floating_point(bound, NOT_COVERED)
+            return bounds.with_floating_point(bound, bounds.NOT_COVERED)
         given = as_object("floating_point", line)
         stated, evidence, reason = (given[key] for key in ("total_variation", "evidence", "reason"))
         word = Evidence.from_word("floating_point.evidence", evidence)
         words = _TEXT.read("floating_point.reason", reason)
-        return with_floating_point(bound, Certificate(FLOATING_POINT, stated, word, words))
+        return bounds.with_floating_point(bound, Certificate(bounds.FLOATING_POINT, stated, word, words))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"The bound in {where} cannot be read: {str(error)[:100]}.") from None
 
@@ -334,13 +313,6 @@ def has_form(value: Any, form: Any) -> bool:
     if form is None or isinstance(value, bool):
         return value is form
     return isinstance(value, int | float if form is float else form)
-
-
-def _cautions(value: Any) -> tuple[str, ...]:
-    short = isinstance(value, list) and len(value) <= _MOST_CAUTIONS
-    if not short or not all(isinstance(one, str) and len(one) <= _LONGEST_CAUTION for one in value):
-        raise refuse("cautions", f"to be a list of at most {_MOST_CAUTIONS} texts", value)
-    return tuple(value)
 
 
 def chain_arrays(release: ChainRelease) -> tuple[str, dict[str, np.ndarray]]:

@@ -80,10 +80,8 @@ def write_release(path: str | Path, release: StoredRelease, key: SigningKey | No
     """
     folder = _folder("write_release(path, release)", path)
     if not isinstance(release, StoredRelease):
-        raise InputError(
-            f"Expected a release as the second argument of write_release(path, release), got a "
-            f"{type(release).__name__}; a fitted estimator has its own as release_."
-        )
+        wanted = "a release as the second argument of write_release(path, release)"
+        raise InputError(f"Expected {wanted}, got a {type(release).__name__}; an estimator has it as release_.")
     files = release_files(release)
     write_new_folder(folder, files if key is None else signed_files(RELEASE, files, key))
     return folder
@@ -114,11 +112,10 @@ def read_release(path: str | Path) -> StoredRelease:
 
 def stored_at(folder: Path) -> StoredRelease:
     """The release in a folder, whose signature is not looked at."""
-    text = read_text(folder / DOCUMENT)
+    text, where = read_text(folder / DOCUMENT), str(folder / DOCUMENT)
     document = parse(text)
     check_plain(document)
     content = read_bytes(folder / ARRAYS, LARGEST_FILE)
-    where = str(folder / DOCUMENT)
     release, digest = from_document(where, document, from_bytes(str(folder / ARRAYS), content))
     if digest != hashlib.sha256(content).hexdigest():
         raise InputError(f"The arrays are not those that {where} was written with; the folder was changed.")
