@@ -10,12 +10,7 @@ from sordino.cli import library, shared
 _KNOBS = shared.among(lambda: library.KNOBS)
 
 
-@shared.command(
-    "certify",
-    "Bound the privacy loss of a described run.",
-    "sordino certify spec.json --delta 1e-5",
-    "sordino certify spec.json --plot steps.svg",
-)
+@shared.command("certify", "Bound the privacy loss of a described run.", "sordino certify spec.json --plot steps.svg")
 def certify(
     spec_path: shared.SpecPath,
     delta: shared.TargetDelta = None,
@@ -48,7 +43,6 @@ def certify(
     "calibrate",
     "Change one number of a run to meet (epsilon, delta).",
     "sordino calibrate spec.json --epsilon 1 --delta 1e-5 --out calibrated.json",
-    "sordino calibrate spec.json --epsilon 1 --over steps",
 )
 def calibrate(
     spec_path: shared.SpecPath,

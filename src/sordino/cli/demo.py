@@ -35,12 +35,7 @@ _QUESTIONS = {
 }
 
 
-@command(
-    "demo",
-    "Do the main job on real data: fit, certify, audit, report.",
-    "sordino demo",
-    "sordino demo --out my-first-run",
-)
+@command("demo", "Do the main job on real data: fit, certify, audit, report.", "sordino demo --out my-first-run")
 def demo(
     out: Annotated[Path | None, Option(help="New folder for the output. Default: a fresh one under out/.")] = None,
     seed: Annotated[int | None, Option(help="For a reproducible run; its output is NON-PRIVATE.")] = None,
@@ -122,12 +117,7 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
     return done
 
 
-@command(
-    "reproduce",
-    "Reproduce figures and tables of the papers.",
-    "sordino reproduce --list",
-    "sordino reproduce heller-fetaya-fig1 --quick --out results",
-)
+@command("reproduce", "Reproduce figures and tables of the papers.", "sordino reproduce heller-fetaya-fig1 --quick")
 def reproduce(
     names: Annotated[list[str] | None, Argument(metavar="NAME", help="Items to run; see --list.")] = None,
     every: Annotated[bool, Option("--all", help="Run every item whose data are available.")] = False,

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -23,20 +23,11 @@ from sordino.core.validate import SordinoError, printable
 
 NAME = "sordino"
 
-app = typer.Typer(
-    name=NAME,
-    help="Private Bayesian learning that certifies and audits itself.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    epilog=epilog(
-        "sordino demo",
-        "sordino schema new patients.csv --ask --out schema.json",
-        "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
-        "--out release",
-        "sordino report release",
-    ),
-)
+HELP = "Private Bayesian learning that certifies and audits itself."
+_FIRST = epilog("sordino demo", "sordino start patients.csv", "sordino report release")
+_PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+app = typer.Typer(name=NAME, help=HELP, invoke_without_command=True, epilog=_FIRST, **_PLAIN)
 register(app, start, explore.look, plan, fit, show, predict, certify, calibrate, audit, report, demo, reproduce)
 for _name, _group in (("schema", schema.app), ("ledger", ledger.app), ("explore", explore.app), ("sign", sign.app)):
     app.add_typer(_group, name=_name)

@@ -28,7 +28,6 @@ _PARTS_AT_ONCE = 16  # parts that are asked at once: texts of so many wait for t
     "predict",
     "Predict rows from a release; costs no budget.",
     "sordino predict release new-patients.csv --out predictions.csv",
-    "sordino predict release new-patients.csv --level 0.95 --draws 100 --json",
 )
 def predict(
     release: ReleaseFolder,

@@ -179,11 +179,7 @@ def until(words: str, read: Callable[[str], Any], default: Any = None) -> Any:
             typer.echo(printable(str(error)), err=True)
 
 
-@command(
-    "impute",
-    "Declare values for missing cells from a charged look.",
-    "sordino schema impute schema.json look --out imputed.json",
-)
+@command("impute", "Declare values for missing cells from a charged look.", "sordino schema impute schema.json look")
 def impute(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
     release: Annotated[Path, Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
@@ -201,12 +197,7 @@ def impute(
         typer.echo(printable(f"{output}: missing cells of {named} will count as the answers of the look"))
 
 
-@command(
-    "check",
-    "List what a run would refuse.",
-    "sordino schema check schema.json",
-    "sordino schema check schema.json patients.csv",
-)
+@command("check", "List what a run would refuse.", "sordino schema check schema.json patients.csv")
 def check(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
     data: Annotated[Path | None, Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check.")] = None,

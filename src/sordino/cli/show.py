@@ -138,7 +138,6 @@ def _coefficients(
 @shared.command(
     "report",
     "Write an HTML page about releases, to hand over.",
-    "sordino report release",
     "sordino report release --ledger clinic.ledger --out clinic.html",
     "sordino report first-release second-release --out both.html",
 )

@@ -101,7 +101,6 @@ def sign_release(
 @command(
     "dossier",
     "Write a signed folder that answers a reviewer.",
-    "sordino sign dossier release --ledger clinic.ledger --key clinic.key --out dossier",
     "sordino sign dossier release --ledger clinic.ledger --key clinic.key --statements clinic.json --out dossier",
 )
 def dossier(
@@ -143,12 +142,7 @@ def dossier(
     )
 
 
-@command(
-    "verify",
-    "Check a signed release or dossier, offline.",
-    "sordino sign verify dossier --key FINGERPRINT",
-    "sordino sign verify release --key FINGERPRINT --ledger clinic.ledger",
-)
+@command("verify", "Check a signed release or dossier, offline.", "sordino sign verify dossier --key FINGERPRINT")
 def verify(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Signed release or dossier.")],
     fingerprint: Annotated[str | None, Option("--key", metavar="FINGERPRINT", help=_SIGNER)] = None,

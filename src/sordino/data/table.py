@@ -115,8 +115,3 @@ def _by_type(name: str, wanted: str, read: Callable[[], np.ndarray]) -> np.ndarr
         return read()
     except Unreadable as unreadable:
         raise_alone(InputError(f"Expected column {name!r} to hold {wanted}, got {unreadable}; convert it first."))
-
-
-def first_row(flags: NDArray[np.bool_]) -> int:
-    """The first flagged row, counted from 1 as a person would."""
-    return int(np.argmax(flags)) + 1

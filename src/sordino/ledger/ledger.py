@@ -45,9 +45,6 @@ class EntryFinding:
     verdict: EntryVerdict
     reason: str
 
-    def to_dict(self) -> dict[str, object]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Verification:
@@ -63,7 +60,7 @@ class Verification:
         return not self.overspent and all(finding.verdict in covered for finding in self.findings)
 
     def to_dict(self) -> dict[str, object]:
-        entries = [finding.to_dict() for finding in self.findings]
+        entries = [asdict(finding) for finding in self.findings]
         return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 
 
@@ -155,6 +152,9 @@ class Ledger:
     path: Path
     timeout: float = DEFAULT_TIMEOUT
 
+    def __post_init__(self) -> None:
+        validate.number("timeout", self.timeout, validate.Interval(0.0, 86400.0))
+
     @classmethod
     def open(
         cls,
@@ -181,7 +181,7 @@ class Ledger:
                 a value of a column; most_records, the most that a unit has in the table, prices releases about records.
             timeout: seconds to wait for other processes.
         """
-        made = cls(Path(path), _seconds(timeout))
+        made = cls(Path(path), timeout)
         related = Relation(validate.one_of("relation", relation, tuple(Relation)))
         # The budget reads the unit, whatever it is given as.
         budget = Budget(dataset, related, epsilon, delta, reserve, cast(LedgerUnit, unit))
@@ -194,7 +194,7 @@ class Ledger:
     @classmethod
     def at(cls, path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> "Ledger":
         """The ledger in an existing file, checked."""
-        ledger = cls(Path(path), _seconds(timeout))
+        ledger = cls(Path(path), timeout)
         ledger._standing()
         return ledger
 
@@ -381,7 +381,3 @@ def _judged(stands: Standing, entry: Entry) -> tuple[EntryVerdict, str]:
     if old.certificates != new.certificates:
         return EntryVerdict.CHANGED, "the same privacy loss now depends on other certificates"
     return EntryVerdict.AGREES, "the charge recomputed from its spec is the same"
-
-
-def _seconds(timeout: float) -> float:
-    return validate.number("timeout", timeout, validate.Interval(0.0, 86400.0))

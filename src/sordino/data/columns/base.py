@@ -11,25 +11,20 @@ from numpy.typing import NDArray
 from sordino.core.spec import fields
 from sordino.core.validate import Checks, InputError, one_of, refuse, shown_names
 from sordino.data.raw_columns import Column
-from sordino.data.table import RowError, first_row
+from sordino.data.table import RowError
 
 RawValue = float | str | bool
 
 
-def clean_text(name: str, value: object) -> str:
-    """Return `value` if it is text that can be written to a UTF-8 file; lone surrogates cannot."""
+def clean_text(name: str, value: Any, blank: bool = True) -> str:
+    """Return `value` if it is text that can be written to a UTF-8 file, as lone surrogates cannot, and may be blank."""
     if not isinstance(value, str):
         raise refuse(name, "to be text", value)
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise refuse(name, "to be valid Unicode text", value) from None
-    return value
-
-
-def clean_name(name: str, value: Any) -> str:
-    """Return `value` if it is text that is not blank."""
-    if not clean_text(name, value).strip():
+    if not blank and not value.strip():
         raise refuse(name, "not to be blank", value)
     return value
 
@@ -59,7 +54,7 @@ class TextLine(fields.Shape):
     blank: bool = True
 
     def read(self, path: str, value: object) -> str:
-        return clean_text(path, value) if self.blank else clean_name(path, value)
+        return clean_text(path, value, self.blank)
 
     def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         return {"type": "string"} if self.blank else {"type": "string", "minLength": 1}
@@ -118,7 +113,7 @@ class MissingRule:
             raise RowError(
                 f"Expected {domain} in every row of column {name!r}, got {int(missing.sum())} cells that are missing "
                 "or hold something else (the first in row ",
-                first_row(missing),
+                int(missing.argmax()) + 1,
                 "); correct them, list their word in missing_tokens, or declare its missing rule as 'indicator' or as "
                 f"a value.{hint}",
             )
@@ -169,26 +164,17 @@ class ColumnKind(fields.Section, ABC):
     """
 
     word: ClassVar[str]
-    feature_keys: ClassVar[frozenset[str]] = frozenset()
-    """Keys that mean nothing for a target."""
-    optional_keys: ClassVar[frozenset[str]] = frozenset()
-    """Keys that are written only where they hold something."""
-    as_target: ClassVar[bool] = True
-    """Whether a model can learn such a column."""
-    missed: ClassVar[str] = "missing or unreadable values"
-    """What its missing rule is about."""
-    words: tuple[str, ...] = ()
-    """The declared words, for kinds that have some."""
-    reads: tuple[str, ...] | None = None
-    """The columns of the table that a product is made of; None for the column of its own name."""
-    labels: tuple[str, ...] | tuple[bool, bool] | None = None
-    """What the classes of a target are called in predictions, by code; None for a number."""
+    feature_keys: ClassVar[frozenset[str]] = frozenset()  # that mean nothing for a target
+    optional_keys: ClassVar[frozenset[str]] = frozenset()  # that are written only where they hold something
+    as_target: ClassVar[bool] = True  # whether a model can learn such a column
+    missed: ClassVar[str] = "missing or unreadable values"  # what its missing rule is about
+    words: tuple[str, ...] = ()  # that are declared, for kinds that have some
+    reads: tuple[str, ...] | None = None  # the columns that a product is made of; None for the column of its own name
+    labels: tuple[str, ...] | tuple[bool, bool] | None = None  # of the classes of a target, by code; None for a number
+    # Largest magnitude of an encoded target, and distance of any two; None where codes are labels, not magnitudes.
     bound: float | None = None
-    """Largest magnitude of an encoded target; None where codes are labels, not magnitudes."""
     width: float | None = None
-    """Largest distance of two encoded targets; None where codes are labels, not magnitudes."""
-    block_norm: float = 1.0
-    """An upper bound on the Euclidean norm of an encoded block, also after a cast to float32."""
+    block_norm: float = 1.0  # at least the Euclidean norm of an encoded block, also after a cast to float32
     missing: MissingRule
 
     @property

@@ -11,7 +11,7 @@ from sordino.core.validate import InputError, refuse, shown_names
 from sordino.data.columns import base
 from sordino.data.columns.base import TextLine, WordList
 from sordino.data.raw_columns import MISSING, UNSEEN, Column
-from sordino.data.table import RowError, as_codes, first_row
+from sordino.data.table import RowError, as_codes
 
 DEFAULT_TRUE = ("true", "True", "TRUE", "1")
 DEFAULT_FALSE = ("false", "False", "FALSE", "0")
@@ -120,7 +120,7 @@ class Category(base.ColumnKind):
         if self.unseen == Unseen.REFUSE and unseen.any():
             got = f"{int(unseen.sum())} others (the first in row "
             before = f"Expected only declared categories in column {name!r}, got {got}"
-            raise RowError(before, first_row(unseen), "); add them to its values or declare unseen as 'other'.")
+            raise RowError(before, int(unseen.argmax()) + 1, "); add them to its values or declare unseen as 'other'.")
         if isinstance(self.missing.value, str):
             codes[missing] = self.values.index(self.missing.value)
         codes[unseen] = len(self.values)

@@ -45,8 +45,7 @@ class Measurement(base.ColumnKind):
     scaling: str = SYMMETRIC
     out_of_range: str = OutOfRange.CLIP
     domain: str = "numbers"
-    one_more: str = ""
-    """What one more of it is, where that is not one in the unit of the bounds."""
+    one_more: str = ""  # what one more of it is, where that is not one in the unit of the bounds
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sordino.core.validate import InputError, raise_alone, shown_names, without_password
-from sordino.data.columns.base import clean_name, repeats
+from sordino.data.columns.base import clean_text, repeats
 from sordino.data.raw_columns import Column, StoredColumn, Unreadable, text_array
 from sordino.data.table import Table
 
@@ -25,14 +25,10 @@ ALWAYS_ALLOWED = 2**30
 class TablePart(ABC):
     """Some rows of a table, which are read again for every round of a fit."""
 
-    shared: ClassVar[bool] = False
-    """Whether another process, given this object, can read the rows where they lie."""
-    name: str
-    """What refusals call it."""
-    ordered: bool = True
-    """Whether rows come in the same order whenever they are read."""
-    stored_bytes: int | None = None
-    """How large it is where it lies, for files; None for what is in memory or comes from elsewhere."""
+    shared: ClassVar[bool] = False  # whether another process, given this object, can read the rows where they lie
+    name: str  # what refusals call it
+    ordered: bool = True  # whether rows come in the same order whenever they are read
+    stored_bytes: int | None = None  # of files; None for what is in memory or comes from elsewhere
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:
@@ -207,7 +203,7 @@ def unique_names(names: Any) -> tuple[str, ...]:
     """Return column names as a tuple if all are text, none is blank, none repeats and they are not too many."""
     if len(names) > MOST_COLUMNS:
         raise InputError(f"Expected at most {MOST_COLUMNS} columns, got {len(names)}; drop or join some.")
-    checked = tuple(clean_name(f"the name of column {index + 1}", name) for index, name in enumerate(names))
+    checked = tuple(clean_text(f"the name of column {index + 1}", name, False) for index, name in enumerate(names))
     repeated = repeats(checked)
     if repeated:
         raise InputError(f"Expected different column names, got {shown_names(repeated)} more than once; rename them.")
