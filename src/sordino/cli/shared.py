@@ -90,7 +90,7 @@ def answer(as_json: bool, value: Any, *lines: str) -> None:
 
 def json_text(value: Any) -> str:
     """An answer as JSON, in which paths are texts."""
-    return json.dumps(value, indent=2, allow_nan=False, default=str)
+    return json.dumps(value, indent=2, allow_nan=False, default=os.fspath)
 
 
 def print_document(text: str) -> None:
