@@ -21,8 +21,6 @@ from sordino.core.bound import Relation
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, printable
 from sordino.fitting.tasks import MODELS
 
-_INTERRUPTED = 130
-
 
 @command("start", "From a table to a report and a dossier, step by step.", "sordino start patients.csv")
 def start(
@@ -219,7 +217,7 @@ class Walk:
 
         typer.echo("\n" + printable(f"$ sordino {shlex.join(words)}"))
         code = main(words)
-        if code == _INTERRUPTED:
+        if code == 130:
             raise KeyboardInterrupt
         if code:
             files = f"{_shown(self.lines)} or {_shown(self.schema)} if the message is about them"

@@ -21,7 +21,6 @@ from sordino.data.sources.registry import existing_file
 from sordino.data.units import DeclaredUnit, DeclaredWeight
 
 INTERCEPT = "intercept"
-DEFAULT_MISSING_TOKENS = ("",)
 OPTIONAL = ("unit", "file", "charged", "weight")  # keys that most tables do not need: written where they are given
 FORMAT = "sordino-schema"
 VERSION = 1
@@ -148,7 +147,7 @@ class Schema(fields.Section):
     intercept: Annotated[bool, fields.Flag()]
     row_norm: Annotated[RowNorm | None, fields.Nested(RowNorm)] = None
     extra_columns: Annotated[str, fields.Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
-    missing_tokens: Annotated[tuple[str, ...], WordList(least=0)] = DEFAULT_MISSING_TOKENS
+    missing_tokens: Annotated[tuple[str, ...], WordList(least=0)] = ("",)
     unit: Annotated[DeclaredUnit | None, fields.Nested(DeclaredUnit), "whose records belong together"] = None
     file: Annotated[Dialect | None, fields.Nested(Dialect), "how a CSV file of the table is written"] = None
     charged: Annotated[tuple[str, ...] | None, WordList(), "columns whose bounds a charged look suggested"] = None

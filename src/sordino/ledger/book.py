@@ -28,9 +28,7 @@ from sordino.ledger.privacy_filter import Charge, PrivacyFilter
 if TYPE_CHECKING:
     from sordino.ledger.log import Log, Mark, OpenLog
 
-KEY_BYTES = 32
-DIGEST_BYTES = 32
-BEGINNING = bytes(DIGEST_BYTES)
+BEGINNING = bytes(32)  # as long as a digest
 
 
 def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
@@ -115,7 +113,7 @@ class Page(NamedTuple):
 def opening(budget: Budget, rule: PrivacyFilter) -> Json:
     """The first record of a new ledger."""
     fixed = {"budget": text(budget.to_dict()), "filter": text(rule.to_dict()), "opened": _now()}
-    return {"kind": OPENING, "key": secrets.token_hex(KEY_BYTES)} | fixed
+    return {"kind": OPENING, "key": secrets.token_hex(32)} | fixed
 
 
 def standing(log: "Log", record: Json | None = None) -> Standing:

@@ -21,7 +21,6 @@ from sordino.report.charts import label
 from sordino.report.subject import Subject
 
 MOST_WORDS = 24  # declared words that a page shows of one column; the whole list is in the folder
-_LEVEL = 0.95
 # What is weaker than a proof or a construction, and has to be believed.
 _ON_TRUST = ("declared", "estimated", "assumed")
 FALSE_ALARMS = 0.01  # the false-positive rate of the attack in the worked example
@@ -174,7 +173,7 @@ def coverage(release: StoredRelease) -> str:
     """The coverage of such intervals, as measured for the method; empty where there are none."""
     if task_of(release.settings) is None:
         return ""
-    found = measured_of(release, COEFFICIENTS, _LEVEL)
+    found = measured_of(release, COEFFICIENTS, 0.95)
     if found is None:
         return "the coverage of its intervals was not measured"
     tried = f"on simulated tables ({found.cells} settings, at least {found.tables} tables in each)"

@@ -53,7 +53,6 @@ def environment() -> Environment:
     return made
 
 
-_SOFTWARE = ("numpy", "scipy", "jax")
 _AS_ARRAYS = "Rows came as arrays. Only the caller knows whether private rows shaped them, by a scale or an encoding."
 
 
@@ -66,7 +65,7 @@ def report_page(subjects: Sequence[Subject], begin: Begin = ignore_progress, *, 
         for bound in (subject.release.bound, *(bound for bound, _ in subject.explanation.bounds)):
             cited.setdefault(bound.citation.key, bound.citation.reference)
     software = [("Python", platform.python_version())]
-    for name in _SOFTWARE:
+    for name in ("numpy", "scipy", "jax"):
         with suppress(PackageNotFoundError):
             software.append((name, version(name)))
     words = {"words": plain_words, "forest_words": (figures.FOREST, figures.STEPS), "by_schema": BY_SCHEMA}

@@ -101,7 +101,6 @@ _SETTINGS = {
     f"{CUSTOM}/natural": ("clip", "doubt", "changed", "share_of_noise"),
     f"{CUSTOM}/variational": ("clip", "guide"),
 }
-_CHAINS = ("last-iterate", "kept-iterates", "average")
 
 
 def lacks(release: StoredRelease) -> str:
@@ -116,7 +115,7 @@ def lacks(release: StoredRelease) -> str:
         needed, stated = _CUSTOM, {"method": method}
     elif release.kind in (LOOK, CHECK, COMPARISON, NETWORK):
         needed, stated = (), {} if head == NETWORK else {"task": head}
-    elif release.kind in _CHAINS and release.spec.problem is None:
+    elif release.kind in ("last-iterate", "kept-iterates", "average") and release.spec.problem is None:
         return "a problem in its spec"
     elif task_of(release.settings) is not None:
         return "the kind of its task"

@@ -33,8 +33,6 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (code
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 # In these a few letters of one cell change what all bytes behind it mean, or stand for the end of a line.
 _STATEFUL = ("hz", "iso2022", "utf-7", "idna", "punycode", "unicode-escape", "raw-unicode-escape")
-_ENDINGS = (".csv", ".tsv")
-_PACKED_ENDINGS = (".gz", ".bz2", ".zst")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +284,7 @@ def _is_encoding(word: str) -> bool:
 
 
 # Paths, or patterns of paths, of CSV files, compressed or not.
-is_csv_path = registry.is_path_ending(*_ENDINGS, packed=_PACKED_ENDINGS)
+is_csv_path = registry.is_path_ending(".csv", ".tsv", packed=(".gz", ".bz2", ".zst"))
 
 
 def existing_table(path: str | Path) -> None:

@@ -19,9 +19,6 @@ from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.registry import ROWS_AT_ONCE, TablePart, read_without_quoting, register_source, unique_names
 from sordino.data.table import Table
 
-_ENDINGS = (".duckdb", ".ddb")
-_SCHEMES = ("postgresql://", "postgres://")
-
 
 def needed(package: str, extra: str) -> Any:
     """A package of an extra, or a sentence that says how to install it."""
@@ -146,11 +143,11 @@ class PostgreSQLTable(DatabaseTable):
 
 def _is_duckdb(source: object) -> bool:
     place, mark, _ = str(source).partition("#") if isinstance(source, str | Path) else ("", "", "")
-    return bool(mark) and Path(place).suffix.lower() in _ENDINGS
+    return bool(mark) and Path(place).suffix.lower() in (".duckdb", ".ddb")
 
 
 def _is_postgresql(source: object) -> bool:
-    return isinstance(source, str) and source.startswith(_SCHEMES)
+    return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
 
 
 def _part(kind: type[DuckDBTable] | type[PostgreSQLTable], source: object) -> list[TablePart]:

@@ -20,7 +20,6 @@ from sordino.data.table import Table, native_file
 
 # A part has at least so many rows where a file has more: few parts cost little, and many of them spread well.
 _ROWS_OF_A_PART = 2**20
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def opened_parquet(path: str | Path) -> Any:
@@ -120,8 +119,8 @@ def _groups(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _keys(file: Path) -> tuple[tuple[str, str | None], ...]:
-    pairs = (folder.split("=", 1) for folder in file.parts[:-1] if "=" in folder)
-    return tuple((unquote(name), None if value == _NO_VALUE else unquote(value)) for name, value in pairs)
+    pairs = (map(unquote, folder.split("=", 1)) for folder in file.parts[:-1] if "=" in folder)
+    return tuple((name, None if value == "__HIVE_DEFAULT_PARTITION__" else value) for name, value in pairs)
 
 
 @dataclass(frozen=True)
