@@ -121,26 +121,22 @@ EXIT_CODES = (
     "contradicts the certificate; 130 stopped by Ctrl-C."
 )
 
-_WIDEST = 70
+_WIDEST = 72
 
 
 def epilog(*examples: str) -> str:
     """Examples as they are typed, and the exit codes; a backspace keeps the lines from being joined."""
+    lines: list[str] = []
+    for example in examples:
+        program, *options = example.split(" --")
+        lines.append(f"  {program}")
+        for option in options:  # over several lines where it is long, so that it can be copied as it stands
+            if len(lines[-1]) + len(option) > _WIDEST:
+                lines[-1] += " \\"
+                lines.append("     ")
+            lines[-1] += f" --{option}"
     title = "Example:" if len(examples) == 1 else "Examples:"
-    lines = "\n".join(f"  {line}" for example in examples for line in _folded(example))
-    return f"\b\n{title}\n{lines}\n\n{EXIT_CODES}"
-
-
-def _folded(example: str) -> list[str]:
-    """A command over several lines where it is long, so that it can be copied as it stands."""
-    program, *options = example.split(" --")
-    lines = [program]
-    for option in options:
-        if len(lines[-1]) + len(option) > _WIDEST:
-            lines[-1] += " \\"
-            lines.append("   ")
-        lines[-1] += f" --{option}"
-    return lines
+    return "\n".join(["\b", title, *lines, "", EXIT_CODES])
 
 
 Begin = Callable[[str], None]

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.gaussian import down, up
+from sordino.core.gaussian import up
 from sordino.core.spec.fields import Flag, Number, Section
 from sordino.core.validate import Interval
 
@@ -92,12 +92,6 @@ class RowNorm(Section):
 
     cap: Annotated[float, Number(Interval(1e-9, 1e15)), "cap on the length of a row"]
     includes_intercept: Annotated[bool, Flag(), "whether the intercept's 1 counts towards it"]
-
-    def feature_cap(self, intercept: bool) -> float:
-        """The cap on the features without the intercept, sqrt(cap^2 - 1) rounded down where it includes the 1."""
-        if not (intercept and self.includes_intercept):
-            return self.cap
-        return down(math.sqrt(down(down(self.cap * self.cap) - 1.0)), 2)
 
     def total(self, intercept: bool) -> float:
         """The cap on the whole record, rounded up: R, whose square includes the intercept's 1."""

@@ -1,6 +1,7 @@
 """The public schema: everything about the table that the user declares; nothing comes from private rows."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
+from sordino.core.gaussian import down
 from sordino.core.spec import fields
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.spec.fields import Contradiction
@@ -212,7 +214,9 @@ class Schema(fields.Section):
         """The length to which features without the intercept must be clipped; None where bounds suffice."""
         if self.row_norm is None:
             return None
-        cap = self.row_norm.feature_cap(self.intercept)
+        cap = self.row_norm.cap
+        if self.intercept and self.row_norm.includes_intercept:  # sqrt(cap^2 - 1), rounded down
+            cap = down(math.sqrt(down(down(cap * cap) - 1.0)), 2)
         return None if norm_up(self._block_norms()) <= cap else cap
 
     def feature_norm_certificate(self) -> Certificate:

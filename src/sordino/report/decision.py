@@ -47,21 +47,17 @@ class Decision(NamedTuple):
 
 def decide(subject: Subject) -> Decision:
     """What the strip says of a release."""
-    reasons = tuple(f"{capital(reason)}." for reason in subject.reasons_not_to_leave)
-    return Decision(subject.may_leave, reasons or _reasons_to_leave(subject), _look_at(subject), tuple(_facts(subject)))
-
-
-def _reasons_to_leave(subject: Subject) -> tuple[str, ...]:
-    by_schema = subject.release.schema is not None and subject.release.preprocessing == BY_SCHEMA
-    charged = subject.balance is not None
-    reasons = {
+    release, reasons = subject.release, tuple(f"{capital(reason)}." for reason in subject.reasons_not_to_leave)
+    by_schema, charged = release.schema is not None and release.preprocessing == BY_SCHEMA, subject.balance is not None
+    in_favour = {
         "The noise was secret, and no constant of the certificate was taken from private rows.": True,
         "Sordino recomputed the certificate from the description and confirms it.": math.isfinite(subject.epsilon),
         "The ledger records its charge, made before anything was computed from the rows' values.": charged,
         "The ledger entry identifies exactly this release by its digest.": subject.named_by_ledger,
         "Rows were read only through declared bounds and categories.": by_schema,
     }
-    return tuple(words for words, holds in reasons.items() if holds)
+    why = reasons or tuple(words for words, holds in in_favour.items() if holds)
+    return Decision(subject.may_leave, why, _look_at(subject), tuple(_facts(subject)))
 
 
 def _look_at(subject: Subject) -> tuple[str, ...]:

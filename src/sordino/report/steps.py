@@ -91,7 +91,18 @@ def at_steps(spec: Spec, steps: int) -> Spec:
 def steps_curves(spec: Spec, delta: float, progress: Callable[[], object] = lambda: None) -> StepCurves:
     """Ask every theorem about the run stopped at 20 or 40 step counts, and find where the tightest one changes."""
     delta = check_delta(delta)
-    first, last, unit = _extent(spec)
+    # The first step count the run can be stopped at, its last, and the steps of an epoch where epochs matter.
+    algorithm, problem = spec.algorithm, spec.problem
+    if isinstance(algorithm, Composite):
+        algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
+    if isinstance(algorithm, NoisedSums):
+        first, last, epoch = 1, algorithm.rounds, algorithm.batches_per_epoch
+    elif isinstance(algorithm, NoisyGradient):
+        first, last = algorithm.keep.burn_in + 1 if isinstance(algorithm.keep, Thinning) else 1, algorithm.steps
+        epoch = 1 if problem is None or problem.n is None else algorithm.batches_per_epoch(problem.n)
+    else:
+        raise InputError("This run has no steps. Omit --plot.")
+    unit = epoch if scheme_of(algorithm) in _PASSES else 1
     asked = [theorem for theorem in theorems() if theorem.failure(spec) is None]
     answers = [evaluate(theorem, at_steps(spec, first)) for theorem in asked]
     slow = any(isinstance(answer, Bound) and isinstance(answer.guarantee, LossDistribution) for answer in answers)
@@ -109,21 +120,6 @@ def steps_curves(spec: Spec, delta: float, progress: Callable[[], object] = lamb
     curves = {name: tuple(values) for name, values in table.items() if any(map(math.isfinite, values))}
     final = sorted(curves.items(), key=lambda named: (named[1][-1], named[0]))
     return StepCurves(spec, delta, tuple(counts), tuple(final))
-
-
-def _extent(spec: Spec) -> tuple[int, int, int]:
-    """The first step count a run can be stopped at, its last, and the steps of an epoch where epochs matter."""
-    algorithm, problem = spec.algorithm, spec.problem
-    if isinstance(algorithm, Composite):
-        algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
-    if isinstance(algorithm, NoisedSums):
-        first, steps, epoch = 1, algorithm.rounds, algorithm.batches_per_epoch
-    elif isinstance(algorithm, NoisyGradient):
-        first, steps = algorithm.keep.burn_in + 1 if isinstance(algorithm.keep, Thinning) else 1, algorithm.steps
-        epoch = 1 if problem is None or problem.n is None else algorithm.batches_per_epoch(problem.n)
-    else:
-        raise InputError("This run has no steps. Omit --plot.")
-    return first, steps, epoch if scheme_of(algorithm) in _PASSES else 1
 
 
 def step_bounds(spec: Spec, delta: float, patience: float = PATIENCE) -> StepCurves | str:
