@@ -130,7 +130,7 @@ def test_a_column_that_is_no_key_is_refused_in_one_line():
     dates = data.from_arrow(pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}))
     floats = table(np.array([7.0, 8.0, 7.0, 7.0, np.nan, 8.0]))
     for given, held in ((dates, "dates"), (floats, "double values"), (table(np.ones(6, bool)), "bool values")):
-        with pytest.raises(InputError, match=f"Unit column 'patient' must hold text or integers, got {held}"):
+        with pytest.raises(InputError, match=f"the unit's column 'patient' to hold text or integers, got {held}"):
             data.encode(SCHEMA, given, Relation.ADD_REMOVE)
     with pytest.raises(InputError, match="Expected the unit's column 'patient' in the table"):
         data.encode(SCHEMA, table_without_patients(), Relation.ADD_REMOVE)

@@ -10,8 +10,8 @@ from papers.round_words import stated_spec
 from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, Examined, audit
-from sordino.report.figures import bar_figure, steps_chart, steps_figure, trade_off_figure
-from sordino.report.steps import POINTS, StepCurves, at_steps, step_bounds, steps_curves
+from sordino.report import figures
+from sordino.report.figures import POINTS, StepCurves, at_steps, bar_figure, step_bounds, steps_chart, steps_curves
 from tests.report.example_releases import DELTA, spec_named
 
 
@@ -27,7 +27,7 @@ def test_the_last_point_is_what_certify_says_and_the_figure_names_all():
     assert len(curves.steps) <= POINTS + 1
     certified = {bound.theorem: value for bound, value in explain(spec, DELTA).bounds if math.isfinite(value)}
     assert {name: line[-1] for name, line in curves.epsilons} == certified
-    drawn = steps_figure(curves)
+    drawn = figures.steps_figure(curves)
     assert curves.crossings
     assert all(f">{name}</text>" in drawn for name, _ in curves.epsilons)
     assert all(f"{sentence}</text>" in drawn for sentence in curves.remarks)
@@ -64,7 +64,7 @@ def test_a_run_that_no_theorem_covers_is_said_to_be_so():
     unknown = dict.fromkeys(("problem.gradient_sensitivity", "problem.gradient_bound", "algorithm.clipping"))
     curves = steps_curves(spec_named("full-last-iterate").with_values(unknown), DELTA)
     assert curves.epsilons == ()
-    assert "No theorem gives a finite epsilon" in steps_figure(curves)
+    assert "No theorem gives a finite epsilon" in figures.steps_figure(curves)
 
 
 @pytest.mark.parametrize("name", ["cyclic-last-iterate", "kept-draws"])
@@ -134,11 +134,11 @@ def test_the_bar_and_the_trade_off_say_what_is_known_and_from_what():
     def names(text: str) -> set[str]:
         return {"".join(node.itertext()) for node in ET.fromstring(text).iter() if node.tag.endswith(("text", "title"))}
 
-    shown = names(trade_off_figure(exact, bound))
+    shown = names(figures.trade_off_figure(exact, bound))
     assert {"best tests of the description", f"certified limit of all tests: {bound.theorem}"} <= shown
     assert any(
         "the description has epsilon at least 0.795" in name and "certified at most 1.009" in name for name in shown
     )
-    bare = names(trade_off_figure(replace(exact, curve=()), None))
+    bare = names(figures.trade_off_figure(replace(exact, curve=()), None))
     assert not any("tests the" in name or "limit of all tests" in name for name in bare)
     assert any("no theorem gives a finite epsilon" in name for name in bare)

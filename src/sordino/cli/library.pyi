@@ -107,14 +107,14 @@ from sordino.report.dossier import check_entry as check_entry
 from sordino.report.dossier import read_statements as read_statements
 from sordino.report.dossier import write_dossier as write_dossier
 from sordino.report.dossier_questions import STATEMENTS as STATEMENTS
+from sordino.report.figures import POINTS as POINTS
 from sordino.report.figures import forest_figure as forest_figure
 from sordino.report.figures import forest_rows as forest_rows
+from sordino.report.figures import steps_curves as steps_curves
 from sordino.report.figures import steps_figure as steps_figure
 from sordino.report.figures import trade_off_figure as trade_off_figure
 from sordino.report.figures import widths_figure as widths_figure
 from sordino.report.page import write_report as write_report
-from sordino.report.steps import POINTS as POINTS
-from sordino.report.steps import steps_curves as steps_curves
 from sordino.report.subject import contradictions as contradictions
 from sordino.report.subject import open_subject as open_subject
 from sordino.report.subject import paid_once as paid_once

@@ -24,7 +24,8 @@ from sordino.core.validate import SordinoError, printable
 NAME = "sordino"
 
 HELP = "Private Bayesian learning that certifies and audits itself."
-_FIRST = epilog("sordino demo", "sordino start patients.csv", "sordino report release")
+_FIT = "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation add-remove --out fit"
+_FIRST = epilog("sordino demo", "sordino schema new patients.csv --ask --out schema.json", _FIT, "sordino report fit")
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 app = typer.Typer(name=NAME, help=HELP, invoke_without_command=True, epilog=_FIRST, **_PLAIN)

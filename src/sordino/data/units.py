@@ -91,7 +91,7 @@ def keys(name: str, column: Column, tokens: Sequence[str], code_of: Callable[[st
         return MISSING if plain in absent else code_of(plain)
 
     if not column.tells_keys_apart:
-        raise InputError(f"Unit column {name!r} must hold text or integers, got {column.holds}; convert it first.")
+        raise InputError(f"Expected the unit's column {name!r} to hold text or integers, got {column.holds}.")
     return np.maximum(column.codes(code), MISSING)
 
 

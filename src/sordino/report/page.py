@@ -34,7 +34,7 @@ from sordino.report import charts, figures
 from sordino.report import decision as plain_words
 from sordino.report.charts import label
 from sordino.report.decision import coverage, decide, declared_rows, not_applying, why_budgets_do_not_add
-from sordino.report.steps import step_bounds
+from sordino.report.figures import step_bounds
 from sordino.report.subject import Subject
 
 NON_PRIVATE = "NON-PRIVATE"
