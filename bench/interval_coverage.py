@@ -30,7 +30,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.estimators import ArrayBounds, BudgetWarning
 from sordino.fitting.methods.base import BEATS_CONSTANT
-from sordino.fitting.tasks import EXPECTED_ERROR
+from sordino.fitting.tasks.base import EXPECTED_ERROR
 from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 from sordino.mechanisms.regression import Declaration, plan, with_bins
 from sordino.mechanisms.regression.plan import expected
@@ -153,7 +153,8 @@ def hazards(generator: np.random.Generator, design: str, records: int) -> Drawn:
     time, seen = generator.exponential(1.0 / rates), np.minimum(generator.exponential(12.0, len(X)), 4.0)
     return {
         "X": np.column_stack([np.minimum(time, seen), X]), "y": time <= seen, "truth": np.append(truth, [0.0, 0.0]),
-        "shares": -np.expm1(-4.0 * rates), "bounds": ArrayBounds(-1, 1, target=(0, 1), columns={0: (0.0, 4.0)}),
+        "shares": -np.expm1(-4.0 * rates),
+        "bounds": ArrayBounds([0.0, *[-1.0] * X.shape[1]], [4.0, *[1.0] * X.shape[1]], target=(0, 1)),
     }  # fmt: skip
 
 

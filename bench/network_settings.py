@@ -163,7 +163,7 @@ def _budget(seed: int) -> dict[str, Any]:
 
 def use(changes: dict[str, Any], task: str) -> None:
     """Settings for this process alone."""
-    from sordino.fitting.methods import METHODS  # noqa: PLC0415
+    from sordino.fitting.methods.base import METHODS  # noqa: PLC0415
     from sordino.fitting.methods.natural import SETTINGS, NaturalNetwork  # noqa: PLC0415
 
     method: Any = METHODS["natural"]

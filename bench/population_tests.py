@@ -18,7 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from sordino.core.bound import Relation
 from sordino.data import declared_lines, from_arrays
-from sordino.explore.look_plan import LookPlan, sums_in_memory
+from sordino.explore.looks import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.parse_questions import parsed
 from sordino.mechanisms.statistics.questions import Rows
@@ -89,7 +89,7 @@ def measure(seed, tables, questions=QUESTIONS):
     }
     found, held = defaultdict(list), defaultdict(list)
     for table in range(tables):
-        rows = Rows.of(from_arrays(drawn(np.random.default_rng([seed, table]))), declared)
+        rows = Rows(from_arrays(drawn(np.random.default_rng([seed, table]))), declared)
         for name, plan in plans.items():
             ((_, answers),) = plan.answered(sums_in_memory(rows), Sources(10_000 * table + seed), LEVEL)
             for row in answers:
@@ -127,7 +127,7 @@ def p_values(text, epsilon, repeats, effect=0.0, records=1000, relation=Relation
             "days": np.minimum(days, 100),
             "died": np.where(days < 100, "yes", "no"),
         }
-        sums = sums_in_memory(Rows.of(from_arrays(columns), declared))
+        sums = sums_in_memory(Rows(from_arrays(columns), declared))
         ((_, answers),) = plan.answered(sums, Sources(seed), 0.95)
         found.append(next((row.value for row in answers if row.name.startswith("p-value")), None))
     return found

@@ -25,10 +25,9 @@ from utility_suite import SHAPES, TEST_ROWS
 
 from sordino.core.bound import Relation
 from sordino.data import UNIT, Boolean, Feature, Number, RowNorm, Schema, Target
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods import ridge
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources
+from sordino.fitting.tasks.base import TASKS
 from sordino.mechanisms.regression import ridge as fits
 
 FIRST_SEED = 3001

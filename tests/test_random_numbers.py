@@ -39,7 +39,6 @@ FILES = {
     "models/custom/numpyro_program.py": "public starts, stand-ins for rows, and draws of the model from a public key",
     "models/custom/base.py": "public keys that follow from one row, for what its model would observe: no noise",
     "mechanisms/networks/training.py": "a drawn example, on which the device is checked: no data, no noise",
-    "mechanisms/statistics/grouped.py": "draws the known noise again for a deviation of a look: post-processing",
     "mechanisms/statistics/population.py": "draws released tables again for tests and curves: post-processing",
     "mechanisms/statistics/answers.py": "draws the known noise again for intervals of a look: post-processing",
     "mechanisms/regression/ridge.py": "public directions from a fixed seed: no data, no noise",

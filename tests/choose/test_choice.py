@@ -18,7 +18,7 @@ from sordino.explore.scoring import read_rows
 from sordino.explore.selection import ChoicePlan, SelectionTrial, best_of_trials, choice_spec, largest_trial, spent
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.tasks.base import TASKS
 from sordino.noise.randomness import SeededRandomness
 
 LINES = "records = {n}\na: -1..1\nb: -1..1\ny: yes/no [target]"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sordino.cli.fit import _stored
 from sordino.data import declared_lines
-from sordino.fitting import resume as kept_rounds
+from sordino.fitting.charge import FitCheckpoint
 from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
@@ -66,7 +66,7 @@ def phases_marked() -> None:
         # This thread alone: a stop of the process may meet a thread that is not traced, and nobody wakes that one.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
-    kind = kept_rounds.FitCheckpoint
+    kind = FitCheckpoint
     at, finished, add = kind.at.__func__, kind.refuse_finished, kind.add
 
     def marked_at(cls, *given, **named):

@@ -11,11 +11,10 @@ from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
 from sordino.estimators import METHODS, PrivateLinearRegression
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.bounded_influence import public_columns
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources
+from sordino.fitting.tasks.base import TASKS
 from sordino.ledger.release import read_release, write_release
 from sordino.mechanisms.regression.learn import steps
 

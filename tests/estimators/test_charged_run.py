@@ -13,10 +13,9 @@ from sordino.core.spec import Batch, Problem
 from sordino.data import declared_lines
 from sordino.explore.scoring import cube_lengths, sum_plan
 from sordino.fitting import charge
-from sordino.fitting.charge import RowAccess, RunContents, charged_run
+from sordino.fitting.charge import FitCheckpoint, RowAccess, RunContents, charged_run
 from sordino.fitting.fit import fit_table
 from sordino.fitting.problem import Sources
-from sordino.fitting.resume import FitCheckpoint
 from sordino.ledger.release.folder import release_digest
 from sordino.mechanisms import dp_sgd
 from sordino.mechanisms.networks.training import Descent

@@ -7,10 +7,9 @@ import pytest
 
 from sordino import ArrayBounds, InputError, PrivateLinearRegression, Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
-from sordino.fitting.methods import METHODS
-from sordino.fitting.methods.base import BudgetWarning, beats_constant, choose, enough_epsilon
+from sordino.fitting.methods.base import METHODS, BudgetWarning, beats_constant, choose, enough_epsilon
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, TASKS
+from sordino.fitting.tasks.base import AUTO, AUTO_OR_CONSTANT, TASKS
 
 ENGINE, RIDGE = "bounded-influence", "ridge"
 NUMBERS, CLASSES = (TASKS["regression"], Number(-1.0, 1.0)), (TASKS["classification"], Boolean())

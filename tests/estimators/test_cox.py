@@ -14,11 +14,10 @@ from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.spec import Unit
 from sordino.data import Boolean, DeclaredUnit, Feature, Number, Schema, Target, write_schema
-from sordino.fitting.declaration import EncodedRows, declared_columns
 from sordino.fitting.methods.base import choose
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources, declared_columns
+from sordino.fitting.tasks.base import TASKS
 from sordino.ledger.release import read_release, write_release
 
 EDGES = (0.0, 1.0, 2.0, 4.0)
@@ -165,14 +164,8 @@ def test_an_empty_table_is_answered_under_add_remove():
 
 def test_arrays_have_bounds_of_single_columns():
     """Exposures and times are columns of arrays, with bounds of their own."""
-    bounds = ArrayBounds(-1, 1, target=(0, 30), columns={1: (0.5, 4.0)})
-    assert bounds == ArrayBounds(-1, 1, target=(0, 30), columns=bounds.columns)
+    bounds = ArrayBounds([-1, 0.5], [1, 4.0], target=(0, 30))
     assert [one.kind.high for one in bounds.schema(2, 10, None).features] == [1, 4.0]
-    for wrong in ({1: 3}, {1: (2, 1)}, {-1: (0, 1)}, {"x1": (0, 1)}, 7):
-        with pytest.raises(InputError):
-            ArrayBounds(-1, 1, columns=wrong)
-    with pytest.raises(InputError, match="Columns are 0 to 1"):
-        ArrayBounds(-1, 1, columns={2: (0, 1)}).schema(2, 10, None)
     g = np.random.default_rng(0)
     X = np.column_stack([g.uniform(-1, 1, 4000), g.uniform(0.5, 4.0, 4000)])
     y = g.poisson(X[:, 1] * np.exp(0.2 + 0.6 * X[:, 0]))

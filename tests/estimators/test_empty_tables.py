@@ -14,7 +14,7 @@ from sordino import estimators
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec
 from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.tasks.base import TASKS
 from sordino.mechanisms import SeededRandomness, run
 from sordino.models import Logistic
 
@@ -33,7 +33,7 @@ KINDS = {
     "hazard-regression": (
         estimators.PrivateCoxRegression,
         {"time": 0, "bins": 2},
-        bounds(target=(0, 1), columns={0: (0, 1)}),
+        estimators.ArrayBounds([0, -1], 1, records=RECORDS, target=(0, 1)),
     ),
     "classification": (estimators.PrivateLogisticRegression, {}, bounds(classes=(0, 1))),
     "network-regression": (estimators.PrivateBayesianNetworkRegressor, {"hidden": (3,)}, bounds(target=(-1, 1))),

@@ -97,9 +97,6 @@ def test_shares_of_sums_follow_from_the_parts_and_not_from_the_single_shares():
     assert line.words == "privacy widened this interval by 10 %"
     difference = contrast(given, {"intercept": 1, "age": -1})
     assert difference.shares == pytest.approx((0.2 / 0.7, 0.42 / 0.7, 0.08 / 0.7))
-    single = gaussian(np.zeros(3), np.eye(3), parts=np.array([[0.5] * 3, [0.25] * 3, [0.25] * 3]))
-    assert lines(single)[0].shares == (0.5, 0.25, 0.25)
-    assert contrast(single, {"age": 1, "dose": 1}).shares is None
     assert lines(gaussian(np.zeros(3), np.eye(3)))[0].shares is None
     assert lines(gaussian(np.zeros(3), np.eye(3), parts=np.zeros((3, 3, 3))))[0].shares is None
 

@@ -21,7 +21,7 @@ from sordino.fitting.methods.base import choose
 from sordino.fitting.methods.dp_sep import _model, _posterior, _steps_spec, rounds_of
 from sordino.fitting.methods.dp_vi import scores_at
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.tasks.base import TASKS
 from sordino.mechanisms.messages import MessagePassingRelease, Repairs
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}

@@ -14,12 +14,12 @@ from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators.replay import replay_release
-from sordino.fitting.methods import METHODS, natural
-from sordino.fitting.methods.natural import _Run
-from sordino.fitting.methods.natural_plan import SETTINGS, columns_read, network_of, room_for_parameters, settings_for
+from sordino.fitting.methods import natural
+from sordino.fitting.methods.base import METHODS
+from sordino.fitting.methods.natural import SETTINGS, _Run, columns_read, network_of, room_for_parameters, settings_for
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.tasks.base import TASKS
 from sordino.ledger.release import coverage, read_release, write_release
 from sordino.mechanisms.posterior.network import Forward, NetworkPosterior, label_residuals
 from sordino.models.families.networks import SkipClassification

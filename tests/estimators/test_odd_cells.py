@@ -27,10 +27,9 @@ from sordino.core.bound import Relation
 from sordino.data import declared_lines, from_arrays, read_table
 from sordino.data.units import grouped
 from sordino.fitting.array_schema import bare_features, bare_target
-from sordino.fitting.declaration import declared, declared_columns, encoded_arrays, encoded_rows
-from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.methods.base import METHODS
+from sordino.fitting.problem import FitProblem, Sources, declared, declared_columns, encoded_arrays, encoded_rows
+from sordino.fitting.tasks.base import TASKS
 from sordino.ledger import Ledger
 from sordino.mechanisms.statistics.parse_questions import parsed
 from sordino.mechanisms.statistics.questions import Rows
@@ -214,7 +213,7 @@ def test_no_cell_changes_how_a_look_reads_the_others():
     asked = [one.question for one in parsed(texts, plain, tuple(columns))]
 
     def sums(cells, make):
-        rows = Rows.of(read_table(make(cells)), plain)
+        rows = Rows(read_table(make(cells)), plain)
         return [question.sums(rows) for question in asked]
 
     lonely = {name: cells[:0] for name, cells in columns.items()}

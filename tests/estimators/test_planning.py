@@ -15,9 +15,8 @@ from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.data import Boolean, Category, DeclaredUnit, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import METHODS
-from sordino.fitting.declaration import declared_columns
-from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import MODELS
+from sordino.fitting.problem import FitProblem, declared_columns
+from sordino.fitting.tasks.base import MODELS
 from sordino.inference.expectation import LIMITS, REGRESSIONS, Expectation
 from sordino.mechanisms.regression import Declaration, with_bins
 from sordino.mechanisms.regression import plan as engine_plan

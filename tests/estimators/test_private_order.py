@@ -8,10 +8,9 @@ import pytest
 from sordino import InputError, Ledger, LedgerRefusal, Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.fitting.declaration import declared
 from sordino.fitting.methods.base import choose
-from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.problem import FitProblem, declared
+from sordino.fitting.tasks.base import TASKS
 from sordino.ledger.release import read_release, write_release
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}

@@ -7,11 +7,9 @@ import pytest
 
 from sordino import ArrayBounds, InputError, PrivateLogisticRegression, Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target, encode_features, read_table
-from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods import METHODS
-from sordino.fitting.methods.base import choose
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import AUTO, TASKS
+from sordino.fitting.methods.base import METHODS, choose
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources
+from sordino.fitting.tasks.base import AUTO, TASKS
 from sordino.ledger.release.coverage import WITHHELD
 from sordino.mechanisms.regression import ridge
 

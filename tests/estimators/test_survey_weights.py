@@ -12,10 +12,9 @@ from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.data import DeclaredWeight, declared_lines, from_arrays, read_schema, schema_from_text, schema_to_text
 from sordino.estimators.replay import replay_release
-from sordino.fitting.declaration import declared_columns, encoded_rows
-from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import MODELS, TASKS
+from sordino.fitting.methods.base import METHODS
+from sordino.fitting.problem import FitProblem, Sources, declared_columns, encoded_rows
+from sordino.fitting.tasks.base import MODELS, TASKS
 from sordino.mechanisms.regression import release as released
 
 LINES = "records = {n}\na: -1..1\nb: p|q|r\ntreated: yes/no\nw: weight 0.2..4 mean {mean}\n{target} [target]"

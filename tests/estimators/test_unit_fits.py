@@ -27,10 +27,9 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import choose
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import MODELS, TASKS
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources
+from sordino.fitting.tasks.base import MODELS, TASKS
 from sordino.ledger.release import read_release, write_release
 from sordino.noise.port import check_capacity
 

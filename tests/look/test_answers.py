@@ -9,7 +9,7 @@ from scipy import stats
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Mistakes
 from sordino.data import declared_lines, from_arrays
-from sordino.explore.look_plan import LookPlan, look_cautions, sums_in_memory
+from sordino.explore.looks import LookPlan, look_cautions, sums_in_memory
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.parse_questions import WORDS, parsed
 from sordino.mechanisms.statistics.questions import Rows
@@ -51,7 +51,7 @@ def covered(relation, epsilon, repeats, level=0.9):
     declared = declared_lines(LINES)
     rows, truth = table()
     plan = LookPlan.of(parsed(list(truth), declared, NAMES), declared, epsilon, 1e-5, relation)
-    rows = Rows.of(rows, declared)
+    rows = Rows(rows, declared)
     hits = {text: np.zeros(len(values)) for text, values in truth.items()}
     for seed in range(repeats):
         for one, answers in plan.answered(sums_in_memory(rows), Sources(seed), level):
@@ -101,7 +101,7 @@ def test_suggested_bounds_hold_nearly_all_rows_and_are_not_far_wider():
     declared = declared_lines(f"records = {records}\nyear: 0..1")
     found = parsed([f"bounds: {name}" for name in columns], declared, tuple(columns))
     plan = LookPlan.of(found, declared, 0.5, 1e-6, Relation.REPLACE_ONE)
-    for one, (low, high) in plan.answered(sums_in_memory(Rows.of(from_arrays(columns), declared)), Sources(1), 0.95):
+    for one, (low, high) in plan.answered(sums_in_memory(Rows(from_arrays(columns), declared)), Sources(1), 0.95):
         values = columns[one.question.columns[0]]
         assert np.mean((values < low.value) | (values > high.value)) < 0.03, one.question.text
         width = np.quantile(values, 0.999) - np.quantile(values, 0.001)
@@ -119,7 +119,7 @@ def test_where_noise_hides_every_cell_no_bounds_are_suggested():
     declared = declared_lines("records = 300\nage: 0..100")
     plan = LookPlan.of(parsed(["bounds: age"], declared, ("age",)), declared, 1.0, 1e-6, Relation.REPLACE_ONE)
     spread = from_arrays({"age": np.exp2(np.linspace(-20, 40, 300))})
-    answers = plan.answered(sums_in_memory(Rows.of(spread, declared)), Sources(4), 0.95)
+    answers = plan.answered(sums_in_memory(Rows(spread, declared)), Sources(4), 0.95)
     assert answers[0][1] == ()
     assert "hides every value" in look_cautions([{"word": "bounds", "question": "q", "rows": ()}], plan.spec)[0]
 
@@ -132,7 +132,7 @@ def test_units_count_once_however_many_records_they_have():
     found = parsed(["mean: age", "histogram: age [bins=2]"], declared, ("age", "who"))
     plan = LookPlan.of(found, declared, 50.0, 1e-5, Relation.REPLACE_ONE)
     table = from_arrays({"age": age, "who": who})
-    (mean,), bins = (rows for _, rows in plan.answered(sums_in_memory(Rows.of(table, declared)), Sources(1), 0.95))
+    (mean,), bins = (rows for _, rows in plan.answered(sums_in_memory(Rows(table, declared)), Sources(1), 0.95))
     assert mean.value == pytest.approx(50.0, abs=1.5)
     assert [row.value for row in bins] == pytest.approx([100, 100, 0], abs=4)
     assert plan.spec.to_dict()["algorithm"]["unit"] == {"column": "who", "most_records": 4}
@@ -188,7 +188,7 @@ def test_a_question_about_a_column_of_any_kind_is_answered_or_refused_before_the
     declared = declared_lines(KINDS)
     names = [feature.name for feature in declared.features]
     odd = from_arrays(dict.fromkeys(names, np.array(["", "a", "II", "7", "2020-02-02"] * 8, object)))
-    rows, asked = Rows.of(odd, declared), 0
+    rows, asked = Rows(odd, declared), 0
     for relation, columns in product(Relation, [(), *combinations(names, 1), *combinations(names, 2)]):
         try:
             found = parsed([f"{word}: {', '.join(columns)}".removesuffix(": ")], declared, names)
@@ -207,7 +207,7 @@ def test_the_number_of_rows_is_used_nowhere_under_add_remove():
     declared = declared_lines("records = 20000\nage: 0..100")
     found = parsed(["count", "bounds: age", "mean: age", "quantiles: age"], declared, ("age",))
     plan = LookPlan.of(found, declared, 0.1, 1e-6, Relation.ADD_REMOVE)
-    rows = Rows.of(from_arrays({"age": np.random.default_rng(0).normal(50, 10, 20_000)}), declared)
+    rows = Rows(from_arrays({"age": np.random.default_rng(0).normal(50, 10, 20_000)}), declared)
     first = repr([answers for _, answers in plan.answered(sums_in_memory(rows), Sources(1), 0.95)])
     rows.units = 10**6
     assert repr([answers for _, answers in plan.answered(sums_in_memory(rows), Sources(1), 0.95)]) == first

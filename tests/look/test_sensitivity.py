@@ -6,7 +6,7 @@ import pytest
 from sordino import Relation, data
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
-from sordino.explore.look_plan import LookPlan, sums_in_memory
+from sordino.explore.looks import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.parse_questions import parsed
 from sordino.mechanisms.statistics.questions import EXPONENT, Correlation, Rows
@@ -77,7 +77,7 @@ def joined(*parts):
 
 def rows_of(declared, columns):
     table = data.from_arrays({name: np.array(cells, dtype=object) for name, cells in columns.items()})
-    return Rows.of(data.read_table(table), declared)
+    return Rows(data.read_table(table), declared)
 
 
 def distance(question, first, second):
@@ -175,7 +175,7 @@ def test_noise_is_what_the_plan_says():
     found = parsed(["histogram: age [bins=500]", "mean: age", "table: age, ward [bins=200]"], declared, ("age", "ward"))
     plan = LookPlan.of(found, declared, 1.0, 1e-5, Relation.REPLACE_ONE)
     table = data.from_arrays({"age": np.linspace(0, 100, 200), "ward": np.array(["a", "b"] * 100)})
-    sums = sums_in_memory(Rows.of(table, declared))
+    sums = sums_in_memory(Rows(table, declared))
     run = lambda sources: {"n": len(plan.answered(sums, Sources(None, sources), 0.95))}  # noqa: E731
     deviations = np.concatenate([Recorder().record(run, seed).deviations() for seed in range(6)])
     scales = np.array([noise for noise in plan.noise])

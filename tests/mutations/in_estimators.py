@@ -31,15 +31,15 @@ IN_ESTIMATORS = mutations(
 - noise = ConstantSchedule(up(REPLACED * multiplier(mu)))
 + noise = ConstantSchedule(up(multiplier(mu)))
 @@ natural: rows whitened without noise | _Run._whitened | replay/test_estimators.py -k classifier-natural-2
-- step = whitening(unit * gram, unit * release.noise, columns.seen)
-+ step = whitening(rows.T @ rows / len(rows), unit * release.noise, columns.seen)
+- step = gradients.whitening(unit * gram, unit * release.noise, columns.seen)
++ step = gradients.whitening(rows.T @ rows / len(rows), unit * release.noise, columns.seen)
 @@ natural: targets standardised by their own mean
 @@ | _Run.outcome | replay/test_estimators.py -k regressor-natural-replace-one
 - codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, problem.classes or 2)
 + codes = (self.y - self.y.mean()) / linear.spread if numbers else class_codes(self.y, problem.classes or 2)
 @@ natural: the last counts are not in the spec | NaturalNetwork.plan | estimators/test_natural_method.py
-- in_parts(problem, *specs)
-+ in_parts(problem, *specs[:-1])
+- base.in_parts(problem, *specs)
++ base.in_parts(problem, *specs[:-1])
 @@ constant: counts over the actual number of records
 @@ | _classification | replay/test_estimators.py -k constant-3-add-remove
 - _shrunk(count / problem.records, noise / problem.records, 1.0 / classes)
@@ -63,13 +63,13 @@ IN_ESTIMATORS = mutations(
 - explanation.epsilon > epsilon
 + explanation.epsilon > 10.0 * epsilon
 @@ charge: the run comes before the debit | charged_run | estimators/test_charged_run.py
-+ contents = run(RowAccess(ledger, None))
-  access = _debited(explanation, ledger, checkpoint())
++ contents = run(RowAccess(book, None))
+  access = _debited(explanation, book, checkpoint())
 - contents = run(access)
 @@ charge: public numbers are compared after the debit | charged_run | estimators/test_charged_run.py
-+ access = _debited(explanation, ledger, checkpoint())
++ access = _debited(explanation, book, checkpoint())
   check()
-- access = _debited(explanation, ledger, checkpoint())
+- access = _debited(explanation, book, checkpoint())
 @@ charge: a checkpoint is deleted before its release is stored | charged_run | estimators/test_charged_run.py
 + access.checkpoint.done()
   _store_and_name(access, release, store)
@@ -141,6 +141,6 @@ IN_ESTIMATORS = mutations(
   sources = Sources(random_state)
 @@ fit: a caution tells how many records there are | fit.run | replay/test_whole_releases.py -k fit
 - (*plan.cautions, *outcome.cautions, *cautions)
-+ (*plan.cautions, *outcome.cautions, *cautions, f'{given.number()} records were read.')
++ (*plan.cautions, *outcome.cautions, *cautions, f'{len(given.read(given.declaration)[0])} records were read.')
 """
 )

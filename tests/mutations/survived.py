@@ -17,14 +17,14 @@ SURVIVED = mutations(
 - self.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
 + self.noised(k, self._sums.products(directions), self._sums.exponent) / len(self._sums._lengths)
 @@ ridge: rows scaled by their own median length | RidgeSteps.run | replay/test_estimators.py -k ridge-2-
-- geometry.scaled_by(typical_length(counts, problem.records, noise))
+- geometry.scaled_by(engine.typical_length(counts, problem.records, noise))
 + geometry.scaled_by(float(np.median(np.linalg.norm(geometry.rows(X)[:, 1:], axis=1))))
 @@ counts: noise halved | noised_counts | replay/test_estimators.py -k ridge-2-
 - rounds.noised(0, once, 0)
 + rounds.noised(0, once, 0, shares=0.5)
 @@ ridge: rows centred by the private mean | RidgeSteps.run | replay/test_estimators.py -k ridge-2-
-- NoisedGradients(parts.steps, model, scaled, y, sources.fresh(), size)
-+ NoisedGradients(parts.steps, model, scaled - scaled.mean(0), y, sources.fresh(), size)
+- engine.NoisedGradients(parts.steps, model, scaled, y, sources.fresh(), size)
++ engine.NoisedGradients(parts.steps, model, scaled - scaled.mean(0), y, sources.fresh(), size)
 @@ dp-vi: residual noise halved | noised_residual_variance | replay/test_estimators.py -k regressor-dp-vi
 - noised = float(rounds.noised(0, whole, -DIGITS)[0])
 + noised = float(rounds.noised(0, whole, -DIGITS, shares=0.5)[0])

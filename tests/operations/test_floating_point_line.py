@@ -21,7 +21,7 @@ from sordino.core.bound import (
 )
 from sordino.estimators import METHODS
 from sordino.fitting.gradient_runs import chain_line, fit_chain
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.tasks.base import TASKS
 from sordino.ledger.release import read_release, write_release
 from sordino.models import Logistic
 from tests.release_kinds import KINDS

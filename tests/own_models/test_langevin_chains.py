@@ -9,10 +9,11 @@ import pytest
 import sordino
 from sordino.core.bound import Relation
 from sordino.core.spec import Unit
-from sordino.fitting.custom_methods import CustomProblem, Sizes
+from sordino.fitting.custom_methods import CustomProblem
 from sordino.fitting.custom_training import LangevinChains, UnitLoss
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.chain.claims import ChainPlan
+from sordino.mechanisms.variational.natural import Sizes
 from sordino.models.custom.base import pack, read_layout
 from sordino.models.custom.modules import PytreeFrontEnd
 

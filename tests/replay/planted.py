@@ -74,21 +74,21 @@ PLANTED = mutations(
 - (*plan.cautions, *outcome.cautions, *cautions)
 + (*plan.cautions, *outcome.cautions, *cautions, f'{len(given.read(given.declaration)[0])} records were read.')
 @@ a schema with the actual number of records | fit | classes add-remove
-- Fit(plan, explanation, outcome, release)
-+ Fit(plan, explanation, outcome, replace(release,
+- Fit(plan, explanation, release)
++ Fit(plan, explanation, replace(release,
 +     schema=replace(schema, records=len(given.read(given.declaration)[0]))))
 @@ a word in the schema that says which class is larger | fit | classes add-remove
-- Fit(plan, explanation, outcome, release)
-+ Fit(plan, explanation, outcome, replace(release,
+- Fit(plan, explanation, release)
++ Fit(plan, explanation, replace(release,
 +     schema=replace(schema, description='mostly yes'
 +     if (given.read(given.declaration)[1] > 0).mean() > 0.5 else 'mostly no')))
 @@ a delta that depends on the number of records | fit | classes add-remove
-- Fit(plan, explanation, outcome, release)
-+ Fit(plan, explanation, outcome, replace(release,
+- Fit(plan, explanation, release)
++ Fit(plan, explanation, replace(release,
 +     delta=release.delta * (1.0 + 1e-3 * len(given.read(given.declaration)[0]))))
 @@ a word about preprocessing that depends on the rows | fit | classes add-remove
-- Fit(plan, explanation, outcome, release)
-+ Fit(plan, explanation, outcome, replace(release,
+- Fit(plan, explanation, release)
++ Fit(plan, explanation, replace(release,
 +     preprocessing=CALLERS_WORD if len(given.read(given.declaration)[0]) % 2 else release.preprocessing))
 @@ a fixed key | Sources.fresh | classes add-remove
 - return SecureRandomness()
@@ -107,9 +107,9 @@ PLANTED = mutations(
 + more = statistic.of(rows)
 + total += (more + more // max(1, len(rows.y) - 1))
 @@ a debit of half the run | _debited | classes add-remove
-- ledger.debit(known_bounds(explanation), explanation.spec, run=checkpoint and checkpoint.name)
+- ledger.debit(bounds, explanation.spec, run=checkpoint and checkpoint.name)
 + ledger.debit([type(one)(type(one.guarantee)(one.guarantee.mu / 2), one.relation, one.view, (), one.theorem,
-+     one.citation, one.status) for one in known_bounds(explanation) if hasattr(one.guarantee, 'mu')], explanation.spec)
++     one.citation, one.status) for one in bounds if hasattr(one.guarantee, 'mu')], explanation.spec)
 @@ a caution that one large value makes | fit.run | classes add-remove
 - (*plan.cautions, *outcome.cautions, *cautions)
 + (*plan.cautions, *outcome.cautions, *cautions,

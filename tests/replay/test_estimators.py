@@ -16,7 +16,7 @@ from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.estimators.fit import ESTIMATORS
-from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, MODELS
+from sordino.fitting.tasks.base import AUTO, AUTO_OR_CONSTANT, MODELS
 from sordino.noise.randomness import Law
 from tests.replay.estimator_cases import CASES, DELTA, Bench
 

@@ -49,10 +49,10 @@ def test_a_summary_is_in_the_units_of_the_table():
 @pytest.mark.parametrize(("family", "word"), [("logistic", "odds ratio"), ("poisson", "rate ratio")])
 def test_ratios_stand_beside_their_logarithms_but_for_the_intercept(family, word):
     found = summary_of(coefficients(family))
-    assert found.header[-2:] == (word, "interval")
+    assert found.cells[0][-2:] == (word, "interval")
     assert found.line("smoker").ratio[0] == pytest.approx(math.exp(0.4))
-    assert found.rows[0][-2:] == ("", "")
-    assert found.rows[3][-2] == "1.492"
+    assert found.cells[1][0][-2:] == ("", "")
+    assert found.cells[1][3][-2] == "1.492"
 
 
 def test_the_command_prints_what_the_summary_says(capsys, tmp_path):
@@ -122,7 +122,7 @@ def test_names_from_outside_are_escaped_everywhere():
 def test_the_page_has_the_table_the_forest_plot_and_the_shares(tmp_path):
     page = report_page([open_subject(written(tmp_path, "release", coefficients()), None, None)])
     released = page[page.index(">What was released<") : page.index(">Assumptions and their evidence<")]
-    for cell in (cell for row in summary_of(coefficients()).rows for cell in row if cell):
+    for cell in (cell for row in summary_of(coefficients()).cells[1] for cell in row if cell):
         assert cell.replace("<", "&lt;") in released
     assert "odds ratio" in released
     assert "Forest plot" in released
@@ -192,7 +192,7 @@ def test_methods_without_intervals_show_estimates_but_no_test(table):
     found = older.summary()
     assert not found.tested
     assert [line.z for line in found.lines] == [None] * 3
-    assert found.header[-1] == "estimate"
+    assert found.cells[0][-1] == "estimate"
     # The estimate is the posterior's mean, moved to the units of the table.
     encoded = older.posterior_.mean
     assert found.line("x1").estimate == pytest.approx(30 * encoded[2] / 50)

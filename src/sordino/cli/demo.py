@@ -112,7 +112,7 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
         say(f"  {caution}")
     lines = library.summary_of(release)
     say(f"  method {model.method_}; coefficients in the units of the table")
-    table = library.text_table(lines.header, lines.rows) if lines.lines else ""
+    table = library.text_table(*lines.cells) if lines.lines else ""
     say("\n".join(f"    {line}" for line in table.splitlines()) + "\n")
     return done
 

@@ -13,7 +13,7 @@ from sordino.cli import library, shared
 from sordino.cli.sign import PassphraseFile, signing_key
 from sordino.core.bound import floating_point_answer
 from sordino.core.validate import InputError, one_of, printable, refuse
-from sordino.fitting.tasks import FALLBACK, MODELS
+from sordino.fitting.tasks.base import FALLBACK, MODELS
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
@@ -100,7 +100,7 @@ def fit(
         False,
         None,
         *release.cautions[:1],
-        *([*library.text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
+        *([*library.text_table(*found.cells).splitlines(), ""] if found.lines else ()),
         f"fit       {learned['task']} by {learned['method']}",
         *shared.charged_lines(release, out, f", {view} ({bound.theorem}: {bound.citation})"),
         f"rounding  {floating['evidence']}: {floating['reason']}",

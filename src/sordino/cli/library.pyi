@@ -69,8 +69,8 @@ from sordino.fitting.fit import fit_table as fit_table
 from sordino.fitting.methods.base import BudgetWarning as BudgetWarning
 from sordino.fitting.predictor import Predictor as Predictor
 from sordino.fitting.problem import DeltaWarning as DeltaWarning
-from sordino.fitting.tasks import EXPECTED_ERROR as EXPECTED_ERROR
-from sordino.fitting.tasks import task_of as task_of
+from sordino.fitting.tasks.base import EXPECTED_ERROR as EXPECTED_ERROR
+from sordino.fitting.tasks.base import task_of as task_of
 from sordino.inference.contrasts import contrast as contrast
 from sordino.inference.contrasts import parsed_contrast as parsed_contrast
 from sordino.inference.contrasts import parsed_names as parsed_names

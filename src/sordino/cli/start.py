@@ -19,7 +19,7 @@ from sordino.cli.schema import asked_lines, dialect, until
 from sordino.cli.shared import AsJson, command, json_text, write_text
 from sordino.core.bound import Relation
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, printable
-from sordino.fitting.tasks import MODELS
+from sordino.fitting.tasks.base import MODELS
 
 
 @command("start", "From a table to a report and a dossier, step by step.", "sordino start patients.csv")

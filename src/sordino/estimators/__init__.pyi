@@ -11,7 +11,7 @@ from sordino.estimators.supervised import PrivateBayesianNetworkRegressor as Pri
 from sordino.estimators.supervised import PrivateGaussianMixture as PrivateGaussianMixture
 from sordino.fitting.array_schema import ArrayBounds as ArrayBounds
 from sordino.fitting.array_schema import NonPrivateWarning as NonPrivateWarning
-from sordino.fitting.methods import METHODS as METHODS
-from sordino.fitting.methods import method as method
+from sordino.fitting.methods.base import METHODS as METHODS
 from sordino.fitting.methods.base import BudgetWarning as BudgetWarning
+from sordino.fitting.methods.base import method as method
 from sordino.fitting.problem import DeltaWarning as DeltaWarning

@@ -15,12 +15,11 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation, RelationWord
 from sordino.core.validate import InputError, one_of, whole_number
 from sordino.fitting.array_schema import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
-from sordino.fitting.charge import NonPrivateWarning, as_ledger
-from sordino.fitting.declaration import bare_weights
+from sordino.fitting.charge import NonPrivateWarning
 from sordino.fitting.fit import array_rows, fit, table_rows
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import AUTO, DRAWS, Begin, Task, ignore_progress
+from sordino.fitting.problem import FitProblem, Sources, bare_weights
+from sordino.fitting.tasks.base import AUTO, DRAWS, Begin, Task, ignore_progress
 from sordino.ledger.release.coverage import NOT_MEASURED, withheld
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
 from sordino.mechanisms.posterior.laws import Posterior
@@ -124,7 +123,7 @@ class PrivateEstimator(BaseEstimator):
         own, budget = given.declaration, (self.epsilon, self.delta, relation)
         settings = {one.name: getattr(self, one.name) for one in self._task.options if hasattr(self, one.name)}
         problem = FitProblem(self._task, own.schema, *budget, settings, own.labels)
-        fitted = fit(problem, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
+        fitted = fit(problem, given, self.method, self.ledger, self._sources(), begin=begin)
         self.release_: StoredRelease = fitted.release
         self.bound_: Bound = fitted.release.bound
         self.cautions_: tuple[str, ...] = fitted.release.cautions
@@ -145,7 +144,7 @@ class PrivateEstimator(BaseEstimator):
 
     def interval_coverage(self, level: float = 0.9) -> str:
         """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
-        reason = withheld(self._release)
+        reason = withheld(self._predictor.release)
         if reason is not None:
             return f"intervals are withheld: {reason}"
         return self._predictor.coverage(level) or f"{100.0 * level:g} % nominal; {NOT_MEASURED}"
@@ -154,11 +153,6 @@ class PrivateEstimator(BaseEstimator):
     def _predictor(self) -> Predictor:
         check_is_fitted(self, "release_")
         return self._kept_predictor
-
-    @property
-    def _release(self) -> StoredRelease:
-        check_is_fitted(self, "release_")
-        return self.release_
 
     def _sources(self) -> Sources:
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
@@ -170,16 +164,14 @@ class PrivateEstimator(BaseEstimator):
     def _encode(self, X: Any) -> Array:
         check_is_fitted(self, "release_")
         if isinstance(self.schema, ArrayBounds):
-            bare = bare_features(X).by_name(self.schema.names)
+            bare = bare_features(X, self.schema.names)
             validate_data(self, X, reset=False, skip_check_array=True)
             X = numbers_of(bare, self.schema)
         return self._predictor.encode(X)
 
     def _shaped(self, X: Any, y: Any) -> tuple[Bare, Bare | None]:
         """Arrays of the right type and shape; no cell is looked at."""
-        bare = bare_features(X)
-        if isinstance(self.schema, ArrayBounds):
-            bare = bare.by_name(self.schema.names)
+        bare = bare_features(X, self.schema.names)
         validate_data(self, X, skip_check_array=True)
         self.n_features_in_ = bare.shape[1]
         if not self._task.outcome:
@@ -190,7 +182,7 @@ class PrivateEstimator(BaseEstimator):
         if targets.shape[1:] == (1,):
             words = "A column-vector y was passed when a 1d array was expected."
             warnings.warn(words, DataConversionWarning, stacklevel=3)
-            targets = targets.flat()
+            targets = bare_target(targets.cells().ravel(), labels=self._task.classifies)
         shape, rows = targets.shape, bare.shape[0]
         if len(shape) != 1:
             raise InputError(f"Expected y to be one-dimensional, got shape {shape}; one target for each record.")

@@ -10,7 +10,7 @@ from sordino.core.validate import InputError, one_of
 from sordino.estimators import linear, supervised
 from sordino.estimators.base import PrivateEstimator
 from sordino.fitting.custom_model import fit_custom
-from sordino.fitting.tasks import AUTO, ignore_progress
+from sordino.fitting.tasks.base import AUTO, ignore_progress
 from sordino.inference.release import Release, answering, with_model
 
 
@@ -110,8 +110,7 @@ def fit(
         return answering(kind(**budget, **(options or {})).fit_in_stages(X, y, begin).release_)
     if schema is not None:
         raise InputError("A custom model takes no schema: give records, and unit where people have several. Omit it.")
-    finished = fit_custom(model, data, **budget, **given, draws=draws, options=options, begin=begin)
-    return with_model(finished.release, finished.model, finished.audit)
+    return with_model(*fit_custom(model, data, **budget, **given, draws=draws, options=options, begin=begin))
 
 
 ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(

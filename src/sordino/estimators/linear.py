@@ -11,7 +11,7 @@ from sordino.core.validate import instance_of
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
 from sordino.fitting.predictor import MeanAndNew
-from sordino.fitting.tasks import TASKS, ignore_progress
+from sordino.fitting.tasks.base import TASKS, ignore_progress
 from sordino.fitting.tasks.survival import Survival
 from sordino.inference.contrasts import LEVEL, Line, Wald, contrast, wald
 from sordino.inference.margins import Margins, effects, margins, named_draws, to_arviz
@@ -73,35 +73,35 @@ class CoefficientEstimator(PrivateEstimator):
 
     def summary(self, level: float = LEVEL) -> Summary:
         """The coefficients as a table that prints itself; older methods have estimates only."""
-        return summary_of(self._release, level)
+        return summary_of(self._predictor.release, level)
 
     def contrast(self, weights: Mapping[str, float] | str, level: float = LEVEL) -> Line:
         """A sum of coefficients with its interval and test, such as ``contrast({"age": 1, "dose": -1})``."""
-        return contrast(coefficients_of(self._release), weights, level)
+        return contrast(coefficients_of(self._predictor.release), weights, level)
 
     def wald(self, tested: Sequence[Mapping[str, float] | str]) -> Wald:
         """The joint test that coefficients, or sums of them, are all 0, such as ``wald(["age", "dose"])``."""
-        return wald(coefficients_of(self._release), tested)
+        return wald(coefficients_of(self._predictor.release), tested)
 
     def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> Margins:
         """Mean outcomes at values of columns, from the posterior and public values; see `inference.margins.margins`."""
-        return margins(self._release, columns, **settings)
+        return margins(self._predictor.release, columns, **settings)
 
     def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> Margins:
         """Differences of mean outcomes in natural units; see `inference.margins.effects`."""
-        return effects(self._release, columns, **settings)
+        return effects(self._predictor.release, columns, **settings)
 
     def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
         """Draws of the coefficients in the units of the table, by name."""
-        return named_draws(self._release, draws, seed)
+        return named_draws(self._predictor.release, draws, seed)
 
-    def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: object = None) -> Any:
+    def to_arviz(self, draws: int = 1000, seed: int | None = None) -> Any:
         """The posterior for ArviZ, with named variables and coordinates; see `inference.margins.to_arviz`."""
-        return to_arviz(self._release, draws, seed, rows)
+        return to_arviz(self._predictor.release, draws, seed)
 
     def predict_mean(self, X: object, level: float = LEVEL) -> MeanAndNew:
         """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`."""
-        coefficients_of(self._release)
+        coefficients_of(self._predictor.release)
         return self._predictor.means(self._encode(X), level)
 
 
@@ -198,8 +198,8 @@ class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
     """Private regression of counts: the logarithm of the rate is linear in the columns.
 
     Method: "bounded-influence", in the manner of Cantoni & Ronchetti. The target is declared as a number from 0 on.
-    `exposure` may name the declared column with the exposure (follow-up time), or give its number in an array, whose
-    `ArrayBounds` has its bounds in `columns`; predictions are for a row's own exposure. With `overdispersed` new counts
+    `exposure` may name the declared column with the exposure (follow-up time), or give its number in an array;
+    predictions are for a row's own exposure. With `overdispersed` new counts
     follow a negative binomial law, whose dispersion is learned; intervals of coefficients allow for it either way.
     Parameters are those of `PrivateEstimator`, these two, and `effect_scale`: the prior standard deviation of log rate
     ratios over half a declared range, or of having a property; 1 if absent.
@@ -247,7 +247,7 @@ class PrivateCoxRegression(CoefficientEstimator):
         >>> X, event = np.column_stack([np.minimum(until, 4.0), treated]), until <= 4.0
         >>> model = PrivateCoxRegression(
         ...     epsilon=2.0, delta=1e-6, relation="replace-one", time=0, bins=(0, 1, 2, 4),
-        ...     schema=ArrayBounds(0, 1, target=(0, 1), columns={0: (0, 4)}),
+        ...     schema=ArrayBounds(0, [4, 1], target=(0, 1)),
         ...     random_state=0,  # to try things out: a release is made without it
         ... ).fit(X, event)
         >>> bool(abs(model.coef_[0] + 0.7) < 0.2), model.coef_names_

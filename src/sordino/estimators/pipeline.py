@@ -85,7 +85,11 @@ def refuse_learning(step: object) -> None:
             for part in inner(step):
                 refuse_learning(part)
             return
-    if _requires_fit(step) and not _declared(step):
+    try:
+        learns = isinstance(step, type) or get_tags(step).requires_fit
+    except Exception:  # what has no tags promises nothing
+        learns = True
+    if learns and not _declared(step):
         raise InputError(
             f"Expected preprocessing by public constants, got {_named(step)}, which learns from private rows; declare "
             "bounds and categories in the schema instead, give an encoder its categories and handle_unknown='ignore', "
@@ -98,15 +102,6 @@ def _declared(step: object) -> bool:
     public = isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str)
     rare = any(getattr(step, name, None) is not None for name in ("min_frequency", "max_categories"))
     return public and not rare and getattr(step, "handle_unknown", "error") != "error"
-
-
-def _requires_fit(step: object) -> bool:
-    if isinstance(step, type):
-        return True
-    try:
-        return bool(get_tags(step).requires_fit)
-    except Exception:  # what has no tags promises nothing
-        return True
 
 
 def _of_columns(step: ColumnTransformer) -> Iterator[Any]:

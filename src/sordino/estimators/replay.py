@@ -28,12 +28,11 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient, RepeatAndSelect, Spec
 from sordino.core.validate import InputError, SordinoError, instance_of
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
-from sordino.fitting.declaration import EncodedRows, FitDeclaration, declared_columns
 from sordino.fitting.fit import fit, table_rows
-from sordino.fitting.methods import FitPlan, choose
+from sordino.fitting.methods.base import FitPlan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
-from sordino.fitting.problem import FitProblem, Sources, delta_cautions
-from sordino.fitting.tasks import asked_of, task_of
+from sordino.fitting.problem import EncodedRows, FitDeclaration, FitProblem, Sources, declared_columns, delta_cautions
+from sordino.fitting.tasks.base import asked_of, task_of
 from sordino.inference.release import CustomRelease
 from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
@@ -179,16 +178,12 @@ def replay_custom_release(
         )
     wanted, chosen = _asked(release, model, dict(options or {}))
 
-    def fit_on(table: Array) -> Run:
+    def run(table: Array, fresh: Callable[[], Any]) -> dict[str, object]:
         """A fit on packed rows of units, as any fit but for where random numbers come from."""
+        found = chosen.run(wanted, release.spec, table, Sources(None, fresh), lambda _: None)
+        return {"draws": found.draws, **found.settings, **found.arrays, "cautions": repr(found.cautions)}
 
-        def run(fresh: Callable[[], Any]) -> dict[str, object]:
-            found = chosen.run(wanted, release.spec, table, Sources(None, fresh), lambda _: None)
-            return {"draws": found.draws, **found.settings, **found.arrays, "cautions": repr(found.cautions)}
-
-        return run
-
-    drawn = _DrawnUnits(model, wanted.sizes, fit_on, np.random.default_rng(seed))
+    drawn = _DrawnUnits(model, wanted.sizes, partial(partial, run), np.random.default_rng(seed))
     return examine(release.spec, drawn.trials(), confidence=confidence, seed=seed, recorder=recorder, seconds=seconds)
 
 
@@ -226,6 +221,7 @@ class _DrawnUnits:
         self._model, self._sizes, self._fit, self._generator = model, sizes, fit, generator
         self._layout: RecordLayout = instance_of("layout", model.layout, RecordLayout)
         self._whole = np.concatenate([np.full(leaf.size, leaf.whole) for leaf in self._layout.leaves])
+        self._columns = self._layout.rows * self._layout.width
 
     def trials(self) -> Iterator[ReplayTrial]:
         """Tables around an odd unit, which is drawn, zero, or outside by little and by much."""
@@ -237,10 +233,6 @@ class _DrawnUnits:
             units = {word: self._drawn(1) if unit is None else unit for word, unit in (odd | more).items()}
             tables = [(f"with {word}", self._fit(np.vstack([rest, unit]))) for word, unit in units.items()]
             yield ReplayTrial(words, (*(() if replaced else (("without it", self._fit(rest)),)), *tables), replaced)
-
-    @property
-    def _columns(self) -> int:
-        return self._layout.rows * self._layout.width
 
     def _packed(self, numbers: Array) -> Array:
         """Rows with all places taken; whole numbers stay 0 or 1, which indices and labels may be."""

@@ -14,8 +14,8 @@ from sordino.core.arrays import Array
 from sordino.core.validate import InputError, instance_of, raise_alone
 from sordino.estimators.base import PrivateEstimator
 from sordino.fitting.array_schema import PUBLIC_LABELS, ArrayBounds, Bare
-from sordino.fitting.declaration import target_codes
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.problem import target_codes
+from sordino.fitting.tasks.base import TASKS
 from sordino.fitting.tasks.mixture import Mixture
 from sordino.models.families.regression import GaussianMixture
 

@@ -23,9 +23,8 @@ from sordino.data import Number, Schema
 from sordino.explore import scoring
 from sordino.explore.scoring import BAND_LENGTHS, ScoredSums, band_sums, cube_lengths, totals
 from sordino.fitting.charge import RowAccess
-from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.fit import table_rows
 from sordino.fitting.predictor import Predictor
+from sordino.fitting.problem import EncodedRows, class_codes, declared
 from sordino.inference.summary import CHECK, COMPARISON, check_table, comparison_table
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.statistics.questions import EXPONENT
@@ -117,14 +116,14 @@ def check(
     """
     predictor = scoring.scored_predictor(release)
     many, inside = whole_number("bands", bands, _BANDS), number("level", level, _LEVELS)
-    given = [name for name, value in (("epsilon", epsilon), ("delta", delta), ("ledger", ledger)) if value is not None]
-    if public and given:
-        raise InputError(f"{given[0]} is for private rows. Omit it.")
+    for name, value in {"epsilon": epsilon, "delta": delta, "ledger": ledger}.items():
+        if public and value is not None:
+            raise InputError(f"{name} is for private rows. Omit it.")
     if not public and (epsilon is None or delta is None):
         raise InputError("Private rows need epsilon and delta. Give them, or say that the rows are public.")
     edges, about = _edges(predictor, many)
     relation = Relation.ADD_REMOVE if public else Relation(one_of("relation", release.spec.relation, tuple(Relation)))
-    declaration = table_rows(predictor.schema, predictor.task, relation, data, None).declaration
+    declaration = declared(predictor.schema, predictor.task, relation, data, None)
     unit = 1.0 if predictor.task.classifies else CUT
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
@@ -171,7 +170,7 @@ def _edges(predictor: Predictor, bands: int) -> tuple[Array, str]:
 def _placed(predictor: Predictor, rows: EncodedRows, edges: Array) -> tuple[NDArray[np.intp], Array]:
     """The band of each record, and how far it is off, over the largest size that it may have."""
     if predictor.task.classifies:
-        shares, codes = scoring.probabilities(predictor, rows.X), scoring.class_codes(predictor, rows.y)
+        shares, codes = scoring.probabilities(predictor, rows.X), class_codes(rows.y, len(predictor.labels))
         if shares.shape[1] == 2:
             predicted, off = shares[:, 1], codes - shares[:, 1]
         else:
@@ -287,7 +286,7 @@ def compare(
     predictors = [scoring.scored_predictor(one) for one in releases.values()]
     schema = _same(dict(zip(releases, predictors, strict=True)))
     relation = next(iter(releases.values())).spec.relation
-    declarations = [table_rows(one.schema, one.task, relation, data, None).declaration for one in predictors]
+    declarations = [declared(one.schema, one.task, relation, data, None) for one in predictors]
     query = f"losses of {len(predictors)} released models, and squares of their differences"
     lengths = cube_lengths(2 * len(predictors) - 1)
     plan = scoring.sum_plan(query, lengths, schema, epsilon=epsilon, delta=delta, relation=relation)

@@ -25,13 +25,11 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import ConstantSchedule, Spec
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, refuse
 from sordino.data import Number, Schema
-from sordino.data.encode import number_of
-from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
-from sordino.fitting.declaration import EncodedRows, FitDeclaration, encoded_rows
+from sordino.fitting.charge import Result, RowAccess, RunContents, charged_run, check_public, exact_sums_line
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import MODELS
+from sordino.fitting.problem import EncodedRows, FitDeclaration, Sources, class_codes, encoded_rows
+from sordino.fitting.tasks.base import MODELS
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
@@ -180,7 +178,7 @@ def means(predictor: Predictor, X: Array) -> tuple[Array, Array]:
 def losses(predictor: Predictor, X: Array, y: Array) -> Array:
     """What each record loses, in [0, 1]; X and y as the fit encoded them."""
     if predictor.task.classifies:
-        codes = class_codes(predictor, y)
+        codes = class_codes(y, len(predictor.labels))
         given = probabilities(predictor, X)[np.arange(len(codes)), codes]
         return _LOG_LOSSES[np.clip(np.rint(given * _CELLS), 0, _CELLS).astype(np.intp)]
     kind = predictor.schema.declared_target().kind
@@ -188,11 +186,6 @@ def losses(predictor: Predictor, X: Array, y: Array) -> Array:
         raise InputError("The target must be a number: otherwise its distance has no declared range.")
     away = np.abs(predictor.task.decoded(predictor, y) - means(predictor, X)[0])
     return np.minimum(away / (LARGEST_SHARE * (kind.high - kind.low)), 1.0)
-
-
-def class_codes(predictor: Predictor, y: Array) -> NDArray[np.intp]:
-    """Codes of classes from encoded targets: signs where there are two, codes where there are more."""
-    return ((y > 0) if len(predictor.labels) == 2 else y).astype(np.intp)
 
 
 class SumPlan(NamedTuple):
@@ -225,8 +218,8 @@ class SumPlan(NamedTuple):
             line = exact_sums_line(self.schema)
             return RunContents(kind=kind, arrays={"sums": noised}, result=result, floating_point=line, **kept)
 
-        check = partial(check_public, self.schema, self.relation, partial(number_of, self.schema, data), data)
-        paid = {"words": "one noised sum", "epsilon": self.epsilon, "ledger": as_ledger(ledger)}
+        check = partial(check_public, self.schema, self.relation, data)
+        paid = {"words": "one noised sum", "epsilon": self.epsilon, "ledger": ledger}
         return charged_run(self.explanation, run, sources=sources, check=check, **paid)
 
 

@@ -21,16 +21,14 @@ from sordino.core.spec import Composite, ConstantSchedule, NoisedSums, RepeatAnd
 from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, shown_names, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
-from sordino.data.encode import number_of
+from sordino.data.columns.base import repeats
 from sordino.explore.scoring import SCORED, ScoreNoise, cube_lengths, losses, read_rows, totals
-from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public
-from sordino.fitting.declaration import FitDeclaration
-from sordino.fitting.fit import fit_contents, table_rows
-from sordino.fitting.methods import METHODS, FitPlan
-from sordino.fitting.methods.base import full_sums
+from sordino.fitting.charge import RowAccess, RunContents, charged_run, check_public
+from sordino.fitting.fit import fit_contents
+from sordino.fitting.methods.base import METHODS, FitPlan, full_sums
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import MODELS, Task
+from sordino.fitting.problem import FitDeclaration, FitProblem, Sources, declared
+from sordino.fitting.tasks.base import MODELS, Task
 from sordino.ledger.release import StoredRelease
 from sordino.noise.randomness import Purpose, Randomness
 
@@ -88,8 +86,7 @@ class Choice(NamedTuple):
 Output = TypeVar("Output")
 
 
-@dataclass(frozen=True)
-class SelectionTrial(Generic[Output]):
+class SelectionTrial(NamedTuple, Generic[Output]):
     """What one trial would release, ordered by its noised loss; a key in the release decides ties."""
 
     loss: float
@@ -109,7 +106,7 @@ def best_of_trials(
     best: SelectionTrial[Output] | None = None
     while True:
         found = trial(int(generator.integers(0, candidates)))
-        if best is None or (found.loss, found.key) < (best.loss, best.key):
+        if best is None or found[:2] < best[:2]:
             best = found
         if int(generator.integers(0, _COIN)) < parts:
             return best
@@ -180,22 +177,28 @@ def choose(
     """
     related = Relation(one_of("relation", relation, tuple(Relation)))
     task, fixed = MODELS[one_of("model", model, SCORED)]
-    declared = schema if isinstance(schema, Schema) else read_schema(schema)
-    named = tuple(replace(one, settings={**(one.settings or {}), **fixed}) for one in _candidates(candidates))
+    public = schema if isinstance(schema, Schema) else read_schema(schema)
+    if isinstance(candidates, str):
+        raise InputError("Candidates must be a list, not a single text.")
+    listed = [one if isinstance(one, Candidate) else Candidate(one, one) for one in candidates]
+    whole_number("the number of candidates", len(listed), _MOST_CANDIDATES)
+    if repeated := repeats([one.name for one in listed]):
+        raise InputError(f"Expected different candidates, got {shown_names(repeated)} twice; leave one out.")
+    named = tuple(replace(one, settings={**(one.settings or {}), **fixed}) for one in listed)
     expected = number("trials", PER_CANDIDATE * len(named) if trials is None else trials, _MOST_TRIALS)
-    made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
+    made = ChoicePlan.of(task, public, named, data, epsilon, delta, related, expected)
     sources = Sources(random_state)
 
     def run(access: RowAccess) -> RunContents[tuple[str, float]]:
-        table = access.read(lambda: read_table(declared.source(data), declared.named_columns()))
+        table = access.read(lambda: read_table(public.source(data), public.named_columns()))
         rows = read_rows([declaration for declaration, _ in made.plans], related, table, access)
         best = made.ran(rows, sources)
-        (place, outcome), mean = best.output, best.loss / declared.records
+        (place, outcome), mean = best.output, best.loss / public.records
         chosen = {
             "candidate": named[place].name,
             "candidates": [one.name for one in named],
             "loss": mean,
-            "loss_noise": made.score.deviation / declared.records,
+            "loss_noise": made.score.deviation / public.records,
             "expected_trials": made.trials.mean,
             "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
         }
@@ -203,21 +206,10 @@ def choose(
         cautions = (choice_caution(len(named)), *contents.cautions)
         return replace(contents, settings={**contents.settings, CHOSEN: chosen}, cautions=cautions)
 
-    check = partial(check_public, declared, related, partial(number_of, declared, data), data)
-    paid = {"words": "a choice", "epsilon": epsilon, "ledger": as_ledger(ledger)}
+    check = partial(check_public, public, related, data)
+    paid = {"words": "a choice", "epsilon": epsilon, "ledger": ledger}
     release, (name, loss) = charged_run(made.explanation, run, sources=sources, check=check, **paid)
     return Choice(name, loss, release)
-
-
-def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
-    if isinstance(given, str):
-        raise InputError("Candidates must be a list, not a single text.")
-    found = tuple(one if isinstance(one, Candidate) else Candidate(one, one) for one in given)
-    whole_number("the number of candidates", len(found), _MOST_CANDIDATES)
-    names = [one.name for one in found]
-    if repeated := [name for place, name in enumerate(names) if name in names[:place]]:
-        raise InputError(f"Expected different candidates, got {shown_names(repeated)} twice; leave one out.")
-    return found
 
 
 class ChoicePlan(NamedTuple):
@@ -281,7 +273,7 @@ def _planned(
     own = schema if one.formula is None else with_formula(schema, one.formula)
     if schema.target != own.target and schema.target is not None:
         raise InputError(f"Expected candidates with the target {schema.target.name!r}, got {one.name!r} with another.")
-    declaration = table_rows(own, task, relation, data, None).declaration  # columns are looked at, and no cell
+    declaration = declared(own, task, relation, data, None)  # columns are looked at, and no cell
     problem = FitProblem(task, declaration.schema, epsilon, delta, relation, one.settings or {}, declaration.labels)
     method = METHODS[METHOD]
     reason = method.why_not(problem)

@@ -6,14 +6,14 @@ counts as missing. No message names a cell, and no foreign exception, which migh
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, shown_names, whole_number
-from sordino.data import Category, ColumnKind, DeclaredWeight, Feature, MissingRule, Number, RowNorm, Schema, Target
+from sordino.core.validate import Checks, InputError, number, one_of, refuse, shown_names, whole_number
+from sordino.data import Category, DeclaredWeight, Feature, MissingRule, Number, RowNorm, Schema, Target
 from sordino.data.raw_columns import ObjectColumn, arrow
 from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
@@ -27,7 +27,6 @@ class NonPrivateWarning(UserWarning):
 
 PUBLIC_LABELS = "public"
 TARGET, WEIGHT = "target", "sample_weight"
-_PLACES = Interval(0)
 MIDDLE, REFUSE_MISSING = "middle", "refuse"
 
 
@@ -48,8 +47,6 @@ class ArrayBounds:
             can stop a fit; or "refuse", which stops, after the debit, and that it stopped is covered by no guarantee.
             Infinities are clipped to the bounds, or refused too. A label that is not declared always stops the fit.
         names: of the columns, where they are declared by name; otherwise a data frame's own names are kept.
-        columns: bounds (low, high) of single columns by their number, the first being 0, where they are others than
-            `low` and `high`, such as those of an exposure or a time.
         weight: bounds (low, high) of `sample_weight`, or (low, high, mean) with the public mean of the weights, which
             is 1 if left out; weights outside count as the bounds, and one that is no number as the mean.
 
@@ -68,7 +65,6 @@ class ArrayBounds:
     row_norm: float | None = None
     missing: str = MIDDLE
     names: Sequence[str] | None = None
-    columns: Mapping[int, tuple[float, float]] | Sequence[tuple[int, tuple[float, float]]] = ()
     weight: tuple[float, float] | tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -82,19 +78,11 @@ class ArrayBounds:
         if isinstance(self.classes, str) and self.classes != PUBLIC_LABELS:
             raise refuse("classes", f"to be a list of labels or {PUBLIC_LABELS!r}", self.classes)
         if self.classes is not None and not isinstance(self.classes, str):
-            object.__setattr__(self, "classes", tuple(self.classes))
+            self.__dict__["classes"] = tuple(self.classes)
         if self.records is not None:
             whole_number("records", self.records)
         if self.row_norm is not None:
             number("row_norm", self.row_norm)
-        given = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
-        try:
-            own = tuple(sorted((whole_number("columns", place, _PLACES), (low, high)) for place, (low, high) in given))
-        except (TypeError, ValueError):
-            raise refuse("columns", "to be pairs (low, high) by the number of a column", self.columns) from None
-        for _, bounds in own:
-            Number(*bounds)
-        object.__setattr__(self, "columns", own)
 
     def _take_bounds(self) -> None:
         """One pair of bounds, or as many as there are columns; all mistakes at once, by the name of the column."""
@@ -104,11 +92,10 @@ class ArrayBounds:
                 raise refuse("bounds by name", "to come alone, a pair for each column", dict(self.low))
             if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
                 raise refuse("bounds by name", "to be pairs (low, high)", pairs)
-            object.__setattr__(self, "names", unique_names(list(self.low)))
-            object.__setattr__(self, "low", [pair[0] for pair in pairs])
-            object.__setattr__(self, "high", [pair[1] for pair in pairs])
-        elif self.names is not None:
-            object.__setattr__(self, "names", unique_names(list(self.names)))
+            lows, highs = zip(*pairs, strict=True)
+            self.__dict__.update(names=tuple(self.low), low=lows, high=highs)
+        if self.names is not None:
+            self.__dict__["names"] = unique_names(list(self.names))
         checks = Checks()
         for place, (low, high) in enumerate(self._pairs()):
             called = place if self.names is None else repr(self.names[place])
@@ -118,10 +105,8 @@ class ArrayBounds:
             except InputError as error:
                 checks.refused(InputError(f"{name}{error}"))
         checks.finish()
-        for end in ("low", "high"):
-            given = getattr(self, end)
-            if given is not None and not np.isscalar(given):
-                object.__setattr__(self, end, tuple(given))
+        ends = {"low": self.low, "high": self.high}
+        self.__dict__.update({end: tuple(one) for end, one in ends.items() if one is not None and not np.isscalar(one)})
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """The bounds, one pair for all columns or one for each."""
@@ -142,19 +127,22 @@ class ArrayBounds:
             given = f"bounds for {len(self.names or pairs)}; give one pair for all, or one for each."
             raise InputError(f"Expected ArrayBounds for {features} columns, got {given}")
         ends = pairs * (features // len(pairs))
-        for place, bounds in dict(self.columns).items():
-            if place >= features:
-                raise InputError(f"Bounds name column {place}. Columns are 0 to {features - 1}.")
-            ends[place] = bounds
-        called = self.names or _usable(names) or tuple(f"x{index}" for index in range(features))
-        answer = TARGET if TARGET not in called else f"{TARGET} (y)"
-        named = None if labels is None and self.target is None else Target(answer, self._target_kind(labels))
+        if self.names is None and names is not None:  # numbers are names of another kind
+            texts = all(isinstance(name, str) and name.strip() for name in names)
+            clash = len(set(names)) < len(names) or INTERCEPT in names or f"{TARGET} (y)" in names
+            names = None if clash or not texts else tuple(names)
+        called = self.names or names or tuple(f"x{index}" for index in range(features))
+        target = None
+        if labels is not None:
+            target = Category(tuple(str(code) for code in range(len(labels))))
+        elif self.target is not None:
+            target = Number(*self.target, missing=self._rule(*self.target))
         return Schema(
             records=records,
             features=tuple(
                 Feature(name, Number(*pair, missing=self._rule(*pair))) for name, pair in zip(called, ends, strict=True)
             ),
-            target=named,
+            target=None if target is None else Target(TARGET if TARGET not in called else f"{TARGET} (y)", target),
             intercept=True,
             row_norm=None if self.row_norm is None else RowNorm(self.row_norm, includes_intercept=False),
             weight=self._declared_weight(WEIGHT if WEIGHT not in called else f"{WEIGHT} (of records)"),
@@ -171,23 +159,8 @@ class ArrayBounds:
         except InputError as error:
             raise InputError(f"Bounds of {WEIGHT}: {error}") from None
 
-    def _target_kind(self, labels: Sequence[object] | None) -> ColumnKind:
-        if labels is not None:
-            return Category(tuple(str(code) for code in range(len(labels))))
-        if self.target is None:
-            raise InputError("ArrayBounds need a target for regression. Declare target=(low, high).")
-        return Number(*self.target, missing=self._rule(*self.target))
-
     def _rule(self, low: float, high: float) -> MissingRule:
         return MissingRule("value", low / 2 + high / 2) if self.missing == MIDDLE else MissingRule("refuse")
-
-
-def _usable(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names of a data frame, if they can be those of a schema; numbers are names of another kind."""
-    if names is None or not all(isinstance(name, str) and name.strip() for name in names):
-        return None
-    clash = len(set(names)) < len(names) or INTERCEPT in names or f"{TARGET} (y)" in names
-    return None if clash else tuple(names)
 
 
 _NUMBERS, _TEXT = "biuf", "UT"
@@ -215,44 +188,23 @@ class Bare:
     """Something like an array whose type was looked at and whose cells were not.
 
     `kind` is numpy's letter for its type, "O" where cells may be anything. `read` (float64), `cells` and `labels`
-    (Python values) read private rows.
+    (Python values, of targets) read private rows.
     """
 
     name: str
     shape: tuple[int, ...]
     kind: str
     read: Callable[[], Array]
-    cells: Callable[[], np.ndarray]
-    labels: Callable[[], list[Any]]
+    cells: Callable[[], np.ndarray] = lambda: np.zeros(0)
+    labels: Callable[[], list[Any]] = list
     names: tuple[Any, ...] | None = None
 
-    def by_name(self, names: Sequence[str] | None) -> "Bare":
-        """The columns that are declared by name, in that order; what has no names is taken to be in order."""
-        if names is None or self.names is None:
-            return self
-        absent = [name for name in names if name not in self.names]
-        extra = [name for name in self.names if name not in names]
-        if absent or extra:
-            raise InputError(
-                f"Expected the columns that ArrayBounds names, got a frame without {shown_names(absent) or 'none'} and "
-                f"with {shown_names(map(str, extra)) or 'none'} besides; select the columns."
-            )
-        order = [self.names.index(name) for name in names]
-        return replace(
-            self, read=lambda: self.read()[:, order], cells=lambda: self.cells()[:, order], names=tuple(names)
-        )
 
-    def flat(self) -> "Bare":
-        """One column as one list of cells."""
-        flat = replace(self, shape=self.shape[:1], read=lambda: self.read().ravel(), cells=lambda: self.cells().ravel())
-        return replace(flat, labels=lambda: flat.cells().tolist())
-
-
-def bare_features(X: object) -> Bare:
-    """Rows of numbers; refused where their type or shape says that they are none."""
+def bare_features(X: object, names: Sequence[str] | None = None) -> Bare:
+    """Rows of numbers, of a frame the columns with these names; refused where type or shape says that they are none."""
     if _is_sparse(X):
         raise InputError("X is a sparse matrix. Sparse rows are not supported; make them dense.")
-    bare = _of_pandas(X) if is_pandas(X) else _of_arrow(X) if is_arrow(X) else _of_array("X", X)
+    bare = _of_pandas(X, names) if is_pandas(X) else _of_arrow(X, names) if is_arrow(X) else _of_array("X", X)
     if len(bare.shape) != 2:
         raise InputError(
             f"Expected X to be 2-dimensional, got shape {bare.shape}. Reshape your data: one row for each record, one "
@@ -267,7 +219,7 @@ def bare_target(y: object, labels: bool, name: str = "y") -> Bare:
     """One target, or weight, for each record: numbers, or labels, which may also be text."""
     kind = getattr(y, "dtype", None) if _is_pandas_series(y) else None
     if kind is not None and not labels and _pandas_kind(kind) not in (*_NUMBERS, "O"):
-        raise _wrong(name, _pandas_word(kind))
+        raise _wrong(name, kind)
     return _of_array(name, y, _NUMBERS + (_TEXT if labels else ""))
 
 
@@ -307,7 +259,7 @@ def _of_array(name: str, given: object, allowed: str = _NUMBERS) -> Bare:
     if kind == "c":
         raise InputError(f"Complex data not supported: {name} has complex numbers; {_REMEDY}.")
     if kind not in (*allowed, "O"):
-        raise _wrong(name, _WORDS.get(kind, "values of another type"))
+        raise _wrong(name, array.dtype)
     return Bare(name, array.shape, kind, lambda: numbers_in(array), lambda: array, lambda: _listed(given))
 
 
@@ -336,11 +288,25 @@ def numbers_in(cells: np.ndarray) -> Array:
     return ObjectColumn.of(cells.ravel()).numbers(()).reshape(cells.shape)
 
 
-def _of_pandas(frame: Any) -> Bare:
-    kinds = [_pandas_kind(kind) for kind in frame.dtypes]
-    for place, kind in enumerate(kinds):
+def _places(names: Sequence[str] | None, there: Sequence[Any]) -> list[int]:
+    """The places of columns that are declared by name, in that order; of all columns where none is."""
+    if names is None:
+        return list(range(len(there)))
+    absent, extra = [name for name in names if name not in there], [name for name in there if name not in names]
+    if absent or extra:
+        raise InputError(
+            f"Expected the columns that ArrayBounds names, got a frame without {shown_names(absent) or 'none'} and "
+            f"with {shown_names(map(str, extra)) or 'none'} besides; select the columns."
+        )
+    return [there.index(name) for name in names]
+
+
+def _of_pandas(frame: Any, names: Sequence[str] | None) -> Bare:
+    places = _places(names, list(frame.columns))
+    kinds = [_pandas_kind(frame.dtypes.iloc[place]) for place in places]
+    for place, kind in zip(places, kinds, strict=True):
         if kind not in (*_NUMBERS, "O"):
-            raise _wrong(f"column {frame.columns[place]!r} of X", _pandas_word(frame.dtypes.iloc[place]))
+            raise _wrong(f"column {frame.columns[place]!r} of X", frame.dtypes.iloc[place])
 
     def column(place: int) -> Array:
         series = frame.iloc[:, place]
@@ -349,9 +315,10 @@ def _of_pandas(frame: Any) -> Bare:
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
 
     def read() -> Array:
-        return np.column_stack([column(place) for place in range(len(kinds))])
+        return np.column_stack([column(place) for place in places])
 
-    return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read, list, tuple(frame.columns))
+    called = tuple(frame.columns[place] for place in places)
+    return Bare("X", (len(frame), len(places)), "O" if "O" in kinds else "f", read, names=called)
 
 
 def _pandas_kind(kind: object) -> str:
@@ -360,25 +327,23 @@ def _pandas_kind(kind: object) -> str:
     return letter if isinstance(kind, np.dtype) or letter in _NUMBERS else ""
 
 
-def _pandas_word(kind: object) -> str:
+def _wrong(where: str, kind: object) -> InputError:
+    """A refusal by the name of a type: the text of one of pandas's own would list its categories."""
+    holds = kind if isinstance(kind, str) else f"values of type {type(kind).__name__}"
     if isinstance(kind, np.dtype):
-        return _WORDS.get(kind.kind, "values of another type")
-    # The name of the type: its text would list the categories.
-    return f"values of type {type(kind).__name__}"
+        holds = _WORDS.get(kind.kind, "values of another type")
+    return InputError(f"Expected numbers in {where}, got {holds}; {_REMEDY}.")
 
 
-def _of_arrow(frame: Any) -> Bare:
+def _of_arrow(frame: Any, names: Sequence[str] | None) -> Bare:
     types, schema = arrow().types, arrow_schema(frame)
-    for place, kind in enumerate(schema.types):
+    called = [schema.names[place] for place in _places(names, schema.names)]
+    for name, kind in zip(schema.names, schema.types, strict=True):
         if not any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)):
-            raise _wrong(f"column {schema.names[place]!r} of X", "values that are no numbers by their type")
+            raise _wrong(f"column {name!r} of X", "values that are no numbers by their type")
 
     def read() -> Array:
         columns = read_table(frame).columns
-        return np.column_stack([as_numbers(columns[name], name, ()) for name in schema.names])
+        return np.column_stack([as_numbers(columns[name], name, ()) for name in called])
 
-    return Bare("X", (len(frame), len(schema.names)), "f", read, read, list, tuple(schema.names))
-
-
-def _wrong(where: str, holds: str) -> InputError:
-    return InputError(f"Expected numbers in {where}, got {holds}; {_REMEDY}.")
+    return Bare("X", (len(frame), len(called)), "f", read, names=tuple(called))

@@ -1,37 +1,137 @@
 """The one way from a certificate to a release: certify, debit, only then use the rows, run, and name the release.
 
 Nothing before the debit depends on a private row: rows are opened by a `RowAccess`, which exists after it alone.
+
+A fit on an engine can be killed and resume. The file of its checkpoint holds what was answered so far, with its noise;
+marks of rows, by which changed ones are found; and the secret name of the run, under which the ledger charges it once.
+A question whose answer is kept is not asked again, and one that is not kept was never seen: so a fit releases each sum
+once however often it is killed, and one debit pays for it.
 """
 
+import hashlib
+import json
 import math
+import os
+import secrets
 import shutil
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from sordino.accounting.evaluate import Explanation, as_json
-from sordino.core.bound import Bound, Certificate, Relation, exactly_computed, with_floating_point
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, Relation, exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
 from sordino.core.spec import Spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, SordinoError, instance_of, raise_alone
-from sordino.data import Schema
-from sordino.data.encode import check_number
+from sordino.data import Schema, schema_to_text
+from sordino.data.encode import check_number, number_of
 from sordino.data.sources.registry import check_rows
+from sordino.engines.totals import PartAnswer
 from sordino.fitting.array_schema import NonPrivateWarning, NotNumbers
 from sordino.fitting.problem import Sources
-from sordino.fitting.resume import FitCheckpoint
 from sordino.ledger import ContentWarning, Entry, Ledger, LedgerError, LedgerRefusal
 from sordino.ledger.budget import charged_as
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import CALLERS_WORD
 from sordino.ledger.release.folder import release_digest
+from sordino.mechanisms.checkpoint import Record, damaged, read_record, remove_privately, write_record
 from sordino.noise import integer_sums as sums
+
+_FORMAT = "rounds 2"
+_FAR = 1e100  # no sum of clipped contributions, nor its noise, comes near
+
+
+@dataclass(eq=False)
+class FitCheckpoint:
+    """What a fit has done so far; written after every round.
+
+    `run` is a digest of what the fit is, `answered` are noised sums by mechanism, `numbers` how many each has, `key` is
+    the secret by which units were brought together; `new`: the file was made now.
+    """
+
+    path: Path
+    run: str
+    name: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    answered: dict[str, Array] = field(default_factory=dict)
+    marks: dict[str, PartAnswer] = field(default_factory=dict, repr=False)
+    key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    new: bool = False
+
+    @classmethod
+    def at(
+        cls,
+        path: str | Path,
+        spec: Spec,
+        schema: Schema,
+        where: dict[str, Any],
+        ledger: Ledger | None,
+        *,
+        private: bool,
+        numbers: Mapping[str, int] = MappingProxyType({}),
+    ) -> Self:
+        """The rounds of this run that are kept at a path; where there are none a file is made, before anybody pays."""
+        # Rounds whose noise a seed gives again are no rounds of a private fit.
+        book = None if ledger is None else str(ledger.path.resolve())
+        description = json.dumps([spec.to_json(), schema_to_text(schema), where, book, private], sort_keys=True)
+        run, file = hashlib.sha256(description.encode()).hexdigest(), Path(path)
+        if not os.path.lexists(file):
+            made = cls(file, run, numbers=numbers, new=True)
+            made.save()
+            return made
+        record = read_record(file)
+        try:
+            found = record.values
+            known = found["format"] == _FORMAT
+            marks = {key: PartAnswer(key, b"", *mark) for key, mark in found["marks"].items()}
+            kept = cls(
+                file, found["run"], str(found["name"]), dict(record.arrays), marks, bytes.fromhex(found["key"]), numbers
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise damaged(file) from None
+        if not known or kept.run != run:
+            raise InputError(
+                f"The rounds at {str(path)!r} belong to another fit: its data declaration, budget, engine, ledger "
+                "or --seed differ. Repeat the command as it was, or name a new file."
+            )
+        # No answers but this plan's: another mechanism, another length, or numbers out of reach are damage.
+        for name, found in kept.answered.items():
+            if found.dtype != np.float64 or found.shape != (numbers.get(name),) or not (abs(found) < _FAR).all():
+                raise damaged(file)
+        # Rows were read after a debit alone, so a name that paid for nothing was changed.
+        paid = ledger is None or any(entry.run == kept.name for entry in ledger.entries())
+        if (kept.answered or kept.marks) and not paid:
+            raise InputError(f"No entry of the ledger pays for the rounds in {str(path)!r}. Name a new file.")
+        return kept
+
+    def refuse_finished(self, entry: Entry | None) -> None:
+        """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""
+        if entry is not None and entry.release is not None and not self.answered.keys() >= set(self.numbers):
+            finished = f"This fit is finished: entry {entry.sequence} names its release."
+            raise InputError(f"{finished} Delete {str(self.path)!r} and fit again.")
+
+    def add(self, name: str, sums: Array) -> None:
+        """Keep an answer before anybody sees it."""
+        self.answered[name] = sums
+        self.save()
+
+    def save(self) -> None:
+        """Write the file whole, for its owner alone."""
+        marks = {key: [one.units, one.rows_mark, one.arithmetic] for key, one in self.marks.items()}
+        values = {"format": _FORMAT, "run": self.run, "name": self.name, "marks": marks, "key": self.key.hex()}
+        write_record(self.path, Record(values, self.answered))
+
+    def done(self) -> None:
+        remove_privately(self.path)
+
 
 Read = TypeVar("Read")
 Result = TypeVar("Result")
@@ -80,7 +180,7 @@ class RunContents(Generic[Result]):
 
     def release(self, explanation: Explanation, *, private: bool, access: RowAccess | None = None) -> StoredRelease:
         """These contents under the certificate of their run, with the receipt of its debit."""
-        bound, answers = explanation.tightest, as_json(explanation)
+        bound = explanation.tightest
         if bound is None:
             raise InputError("No theorem gives a finite epsilon for this run.")
         # Everything here was noised, so this says nothing of a row; a folder with such numbers could not be read.
@@ -88,20 +188,17 @@ class RunContents(Generic[Result]):
             raise InputError(
                 "The run diverged: its answers are not finite. Use a smaller step size. The debit remains."
             )
+        own: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        del own["result"]
+        line = own.pop("floating_point")
         return StoredRelease(
-            kind=self.kind,
             spec=explanation.spec,
-            bound=bound if self.floating_point is None else with_floating_point(bound, self.floating_point),
+            bound=bound if line is None else with_floating_point(bound, line),
             delta=explanation.delta,
             private=private,
-            arrays=self.arrays,
-            settings=self.settings,
-            model=self.model,
-            schema=self.schema,
-            answers=answers,
+            answers=as_json(explanation),
             ledger=None if access is None else access.receipt(explanation.spec),
-            cautions=self.cautions,
-            preprocessing=self.preprocessing,
+            **own,
         )
 
 
@@ -111,13 +208,13 @@ def charged_run(
     *,
     words: str,
     epsilon: float,
-    ledger: Ledger | None,
+    ledger: object,
     sources: Sources,
     check: Callable[[], None] = lambda: None,
     checkpoint: Callable[[], FitCheckpoint | None] = lambda: None,
     store: Store = not_stored,
 ) -> tuple[StoredRelease, Result]:
-    """Certify, debit, open the rows and run, and let the ledger name the release.
+    """Certify, debit a `Ledger` or the one at a path, open the rows and run, and let the ledger name the release.
 
     `run` reads private rows through the access that it is given; refusals call it by its `words`. Before the debit
     `check` refuses by what is public, and `checkpoint` finds or makes the file of a run that can resume. With such a
@@ -134,8 +231,9 @@ def charged_run(
             f"{show_up(explanation.epsilon)}; choose another epsilon."
         )
     sources.ready()
+    book = as_ledger(ledger)
     check()
-    access = _debited(explanation, ledger, checkpoint())
+    access = _debited(explanation, book, checkpoint())
     contents = run(access)
     release = contents.release(explanation, private=sources.private, access=access)
     if access.checkpoint is None:
@@ -153,11 +251,12 @@ def charged_run(
 
 def _debited(explanation: Explanation, ledger: Ledger | None, checkpoint: FitCheckpoint | None) -> RowAccess:
     """Debit the ledger once, however often a run with a checkpoint was killed before."""
-    if ledger is None:
-        entry = None
-    else:
+    entry = None
+    if ledger is not None:
+        # Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others.
+        bounds = [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
         try:
-            entry = ledger.debit(known_bounds(explanation), explanation.spec, run=checkpoint and checkpoint.name)
+            entry = ledger.debit(bounds, explanation.spec, run=checkpoint and checkpoint.name)
         except LedgerRefusal:
             if checkpoint is not None and checkpoint.new:
                 checkpoint.done()
@@ -165,11 +264,6 @@ def _debited(explanation: Explanation, ledger: Ledger | None, checkpoint: FitChe
     if checkpoint is not None:
         checkpoint.refuse_finished(entry)
     return RowAccess(ledger, entry, checkpoint)
-
-
-def known_bounds(explanation: Explanation) -> list[Bound]:
-    """Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others."""
-    return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
 
 
 def _store_and_name(access: RowAccess, release: StoredRelease, store: Store) -> None:
@@ -206,12 +300,12 @@ def as_ledger(given: object) -> Ledger | None:
     return None if given is None else instance_of("ledger", given, Ledger)
 
 
-def check_public(schema: Schema, relation: Relation, number: Callable[[], int], table: object = None) -> None:
+def check_public(schema: Schema, relation: Relation, table: object, number: Callable[[], int] | None = None) -> None:
     """Refuse a file whose rows do not make a table, and under replace-one another number than the declared one."""
     if table is not None:
         guarded(partial(check_rows, schema.source(table)), None)
     if relation is Relation.REPLACE_ONE:
-        check_number(schema, relation, guarded(number, None))
+        check_number(schema, relation, guarded(number or partial(number_of, schema, table), None))
 
 
 def guarded(rows: Callable[[], Read], entry: Entry | None) -> Read:

@@ -18,27 +18,10 @@ from sordino.core.gaussian import largest_mu, least_true, up
 from sordino.core.spec import NoisedSums, Spec, Unit
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
 from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import Begin
+from sordino.fitting.tasks.base import Begin
 from sordino.mechanisms.networks.training import Adam
+from sordino.mechanisms.variational import evidence_bound, natural
 from sordino.mechanisms.variational.custom_gradients import OCTAVES, GradientLengths, GradientQuestion, PrivateTable
-from sordino.mechanisms.variational.evidence_bound import (
-    GuidedGradients,
-    PointMass,
-    VariationalFamily,
-    VariationalOptions,
-    guide_for,
-)
-from sordino.mechanisms.variational.natural import (
-    Sizes,
-    first_place,
-    in_turn,
-    information_left,
-    median_length,
-    natural_spec,
-    part_of,
-    parts_of,
-    run_natural,
-)
 from sordino.models.custom.base import MOST_NATURAL, CustomModel
 from sordino.noise.lattice import Lattice, in_doubles
 
@@ -62,7 +45,7 @@ class CustomProblem:
     """What is to be fitted, and for what: all of it public."""
 
     model: CustomModel
-    sizes: Sizes
+    sizes: natural.Sizes
     epsilon: float
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -119,7 +102,7 @@ def custom_method(name: str) -> Callable[[Kind], Kind]:
     return registered
 
 
-def _least_left(sizes: Sizes) -> float:
+def _least_left(sizes: natural.Sizes) -> float:
     """How many records the noise has to leave: 35 for each parameter, or three quarters of a table that has fewer."""
     return min(_LEAST_LEFT * sizes.size, max(_LEAST_OF_FEW * sizes.size, _MOST_OF_FEW * sizes.records))
 
@@ -127,15 +110,15 @@ def _least_left(sizes: Sizes) -> float:
 def check_worth_while(wanted: CustomProblem) -> None:
     """Refuse a fit whose noise leaves the information of fewer than 35 records per parameter; no row is read."""
     sizes = wanted.sizes
-    left = information_left(sizes)
+    left = natural.information_left(sizes)
     if left >= _least_left(sizes):
         return
 
     def enough(epsilon: float) -> bool:
-        return information_left(replace(sizes, mu=largest_mu(epsilon, sizes.delta))) >= _least_left(sizes)
+        return natural.information_left(replace(sizes, mu=largest_mu(epsilon, sizes.delta))) >= _least_left(sizes)
 
     def many(records: float) -> bool:
-        return information_left(replace(sizes, records=math.ceil(records))) >= _LEAST_LEFT * sizes.size
+        return natural.information_left(replace(sizes, records=math.ceil(records))) >= _LEAST_LEFT * sizes.size
 
     needed = least_true(enough, wanted.epsilon, _LARGEST_EPSILON) if enough(_LARGEST_EPSILON) else None
     advice = "No epsilon is enough: you need" if needed is None else f"You need epsilon {_shown(needed)}, or"
@@ -182,12 +165,12 @@ class NaturalVariationalInference(CustomMethod):
 
     def plan(self, wanted: CustomProblem) -> Spec:
         check_worth_while(wanted)
-        return natural_spec(wanted.sizes, simulates=wanted.model.simulates)
+        return natural.natural_spec(wanted.sizes, simulates=wanted.model.simulates)
 
     def run(self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Begin) -> CustomOutcome:
         start = np.asarray(wanted.model.start())
         draws = int(wanted.options.get("draws", 1000))
-        found = run_natural(spec, wanted.model, rows, sources.fresh, start, begin, draws)
+        found = natural.run_natural(spec, wanted.model, rows, sources.fresh, start, begin, draws)
         settings = {name: getattr(found, name) for name in ("clip", "doubt", "changed")}
         settings["share_of_noise"] = (np.diag(found.noise) / np.diag(found.covariance)).tolist()
         arrays = {"free_mean": found.mean, "free_covariance": found.covariance}
@@ -213,39 +196,40 @@ def check_optimiser(optimiser: Any, size: int, *, with_weights: bool = False) ->
     return optimiser
 
 
-def _optimiser(wanted: CustomProblem) -> Any:
-    return check_optimiser(wanted.options.get("optimiser") or Adam(), wanted.model.size)
-
-
 def _clip(wanted: CustomProblem) -> float | None:
     clip = wanted.options.get("clip")
     return None if clip is None else number("clip", clip, POSITIVE)
 
 
-def _spec(wanted: CustomProblem, family: VariationalFamily, rounds: int, step_size: float) -> Spec:
+def _spec(wanted: CustomProblem, family: evidence_bound.VariationalFamily, rounds: int, step_size: float) -> Spec:
     """A round of lengths, unless a clip is given, and rounds of gradients of every unit; so many if none are asked."""
     rounds = whole_number("rounds", wanted.options.get("rounds", rounds))
     step_size = number("step_size", wanted.options.get("step_size", step_size), POSITIVE)
     sizes, lengths = wanted.sizes, 0.0 if _clip(wanted) is not None else _LENGTHS
-    gradients = part_of(sizes, GuidedGradients.name, 1.0 - lengths, rounds, 2.0, step_size=step_size)
+    gradients = natural.part_of(
+        sizes, evidence_bound.GuidedGradients.name, 1.0 - lengths, rounds, 2.0, step_size=step_size
+    )
     # Noise that no lattice holds is refused here, before a debit.
     Lattice.of(gradients.contribution, family.size(sizes.size), float(gradients.sum_noise.max()))
-    parts = [part_of(sizes, "lengths of gradients", lengths, 1, up(math.sqrt(2.0)))] if lengths else []
-    return in_turn(sizes, *parts, gradients)
+    parts = [natural.part_of(sizes, "lengths of gradients", lengths, 1, up(math.sqrt(2.0)))] if lengths else []
+    return natural.in_turn(sizes, *parts, gradients)
 
 
 def _made(
-    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: VariationalFamily, optimiser: object
-) -> tuple[Any, GuidedGradients, NoisedSums]:
-    model, clip, parts = wanted.model, _clip(wanted), list(parts_of(spec))
-    asked = GuidedGradients(model, VariationalOptions(family, optimiser, averaged=0.5))
+    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: evidence_bound.VariationalFamily
+) -> tuple[Any, evidence_bound.GuidedGradients, NoisedSums]:
+    model, clip, parts = wanted.model, _clip(wanted), list(natural.parts_of(spec))
+    optimiser = wanted.options.get("optimiser") if isinstance(family, evidence_bound.PointMass) else None
+    asked = evidence_bound.GuidedGradients(
+        model, evidence_bound.VariationalOptions(family, optimiser or Adam(), averaged=0.5)
+    )
     with in_doubles():
         table = PrivateTable.of(model, rows)
         start = jnp.asarray(model.start(), jnp.float64)
         if clip is None:
-            question = GradientQuestion(first_place(model, start), jnp.zeros(OCTAVES))
+            question = GradientQuestion(natural.first_place(model, start), jnp.zeros(OCTAVES))
             found, _ = table.rounds(parts[0], GradientLengths(model, simulate=False), question, sources.fresh())
-            clip = 2.0 * median_length(np.asarray(found.answer), wanted.sizes.records)
+            clip = 2.0 * natural.median_length(np.asarray(found.answer), wanted.sizes.records)
         state, _ = table.rounds(parts[-1], asked, asked.started(start, clip), sources.fresh())
         return jax.tree.map(np.asarray, state), asked, instance_of("a part", parts[-1].algorithm, NoisedSums)
 
@@ -256,12 +240,12 @@ class GuidedVariationalInference(CustomMethod):
 
     def plan(self, wanted: CustomProblem) -> Spec:
         check_worth_while(wanted)
-        return _spec(wanted, guide_for(wanted.options.get("guide", "diagonal")), 300, 0.03)
+        return _spec(wanted, evidence_bound.guide_for(wanted.options.get("guide", "diagonal")), 300, 0.03)
 
     def run(self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Begin) -> CustomOutcome:
-        family = guide_for(wanted.options.get("guide", "diagonal"))
+        family = evidence_bound.guide_for(wanted.options.get("guide", "diagonal"))
         begin("rounds of gradients")
-        state, asked, algorithm = _made(wanted, spec, rows, sources, family, Adam())
+        state, asked, algorithm = _made(wanted, spec, rows, sources, family)
         size, records, last = wanted.model.size, wanted.sizes.records, asked.last(algorithm.rounds)
         phi = np.asarray(state.summed / last, np.float64)
         with in_doubles():
@@ -283,11 +267,11 @@ class PointDescent(CustomMethod):
     """One point by noised gradients and an optimiser, Adam or one of optax: the average of the last rounds."""
 
     def plan(self, wanted: CustomProblem) -> Spec:
-        _optimiser(wanted)
-        return _spec(wanted, PointMass(), 100, 0.05)
+        check_optimiser(wanted.options.get("optimiser") or Adam(), wanted.model.size)
+        return _spec(wanted, evidence_bound.PointMass(), 100, 0.05)
 
     def run(self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Begin) -> CustomOutcome:
         begin("rounds of gradients")
-        state, asked, algorithm = _made(wanted, spec, rows, sources, PointMass(), _optimiser(wanted))
+        state, asked, algorithm = _made(wanted, spec, rows, sources, evidence_bound.PointMass())
         point, cautions = state.summed / asked.last(algorithm.rounds), (points_caution(1),)
         return CustomOutcome(point[None, None], {"clip": float(state.clip)}, cautions)

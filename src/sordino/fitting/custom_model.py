@@ -3,8 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -23,20 +22,11 @@ from sordino.data import StoredColumn, column_names, from_arrays, read_table
 from sordino.data.raw_columns import BOOLEAN, MISSING, NUMBER, Column, arrow, numpy_values
 from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
-from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
-from sordino.fitting.custom_methods import (
-    CUSTOM,
-    CUSTOM_METHODS,
-    FREE_DRAWS,
-    SITE_DRAWS,
-    WEIGHTS,
-    CustomMethod,
-    CustomOutcome,
-    CustomProblem,
-)
+from sordino.fitting import custom_methods as custom
+from sordino.fitting.charge import RowAccess, RunContents, charged_run
 from sordino.fitting.gradient_runs import check_typed, finite_numbers
 from sordino.fitting.problem import Sources, delta_cautions
-from sordino.fitting.tasks import ASKED, AUTO
+from sordino.fitting.tasks.base import ASKED, AUTO
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.variational.natural import Sizes
 from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, front_end_for, pack, read_layout
@@ -50,15 +40,6 @@ _FARTHEST = 1e100
 importlib.import_module("sordino.fitting.custom_training")
 
 
-@dataclass(frozen=True, eq=False)
-class CustomFit:
-    """A finished fit: what may be published, its model, and the lower bound of the run where it had canaries."""
-
-    release: StoredRelease
-    model: CustomModel
-    audit: LowerBound | None
-
-
 def fit_custom(
     model: object,
     data: object,
@@ -70,46 +51,60 @@ def fit_custom(
     unit: str | None,
     most_records: int | None,
     method: str,
-    loss: Callable[..., Any] | None,
     optimiser: object,
-    params: object,
-    constants: Mapping[str, Any] | None,
-    start: Mapping[str, Any] | None,
     draws: int,
     options: Mapping[str, Any] | None,
     ledger: object,
     random_state: int | None,
     begin: Callable[[str], None],
-) -> CustomFit:
-    """Fit a custom model; `sordino.fit` says what the arguments are."""
-    asked = number("epsilon", epsilon, POSITIVE)
-    at = number("delta", delta, OPEN_UNIT)
+    **public: object,
+) -> tuple[StoredRelease, CustomModel, LowerBound | None]:
+    """Fit a custom model: its release, the model, and the lower bound of a run that had canaries.
+
+    `sordino.fit` says what the arguments are; `public` are loss, params, constants and start.
+    """
+    asked, at = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
     related = Relation(one_of("relation", relation, tuple(Relation)))
-    public: dict[str, Any] = {"params": params, "constants": constants, "start": start, "unit": unit}
-    public |= {"prior_scale": (options or {}).get("prior_scale"), "loss": loss, "arrays": names_in(data)}
+    arrays = tuple(map(str, data)) if isinstance(data, Mapping) else None
+    public |= {"unit": unit, "arrays": column_names(data) if hasattr(data, "columns") else arrays}
+    public["prior_scale"] = (options or {}).get("prior_scale")
     front = front_end_for(model, public)
     named = named_arrays(data, front.names(model, public))
     layout, table = layout_of(front, model, public, named, unit, most_records)
     own = _built(front, model, layout, public)
-    number_there = number_of(records, related, named, unit)
     protected = Unit.RECORD if unit is None else ColumnUnit(unit, layout.rows)
-    sizes = Sizes(number_there, own.size, largest_mu(asked, at), related, at, protected)
+    there = number_of(records, related, named, unit)
+    sizes = Sizes(there, own.size, largest_mu(asked, at), related, at, protected)
     choices = dict(options or {})
     if optimiser is not None:
         choices = {"step_size": 1.0, **choices} if front.method(own) == "rounds" and method == AUTO else choices
         choices["optimiser"] = optimiser
     choices["draws"] = whole_number("draws", choices.get("draws", draws))
-    wanted = CustomProblem(own, sizes, asked, choices)
-    chosen = _method(method, front, wanted)
+    wanted = custom.CustomProblem(own, sizes, asked, choices)
+    name = one_of("method", front.method(own) if method == AUTO else method, (AUTO, *custom.CUSTOM_METHODS))
+    chosen = custom.CUSTOM_METHODS[name]
+    if (reason := chosen.refusal(wanted)) is not None:
+        raise InputError(f"Expected a method that this model allows, got {name!r}, which {reason}.")
     spec = chosen.plan(wanted)
     cautions = delta_cautions(sizes.records, at, "record" if unit is None else "unit")
     _check_model_runs(own)
     sources = Sources(random_state)
 
-    def run(access: RowAccess) -> RunContents[CustomOutcome]:
-        reading = partial(packed_rows, layout, table, named, unit)
-        rows = access.read(reading if chosen.packs else partial(plain_arrays, layout, named))
-        found = chosen.run(wanted, spec, rows, sources, begin)
+    def check() -> None:
+        """Under replace-one the number of units is public."""
+        if related is Relation.REPLACE_ONE and unit is not None:
+            units = int(_unit_codes(unit, named[unit]).max(initial=-1)) + 1
+            if units != sizes.records:
+                raise refuse("the number of units", f"to be records = {sizes.records} under replace-one", units)
+
+    def read() -> Any:
+        """The first reading of private numbers."""
+        if chosen.packs:
+            return packed_rows(layout, table, named, unit)
+        return {leaf.name: finite_numbers(f"data[{leaf.name!r}]", named[leaf.name]) for leaf in layout.leaves}
+
+    def run(access: RowAccess) -> RunContents[LowerBound | None]:
+        found = chosen.run(wanted, spec, access.read(read), sources, begin)
         plain = {name: value for name, value in choices.items() if isinstance(value, str | bool | int | float | None)}
         settings = {
             "front_end": front.name,
@@ -122,19 +117,15 @@ def fit_custom(
             ASKED: {"epsilon": asked, "options": plain, "unsaid": [name for name in choices if name not in plain]},
             **found.settings,
         }
-        kind, said, line = f"{CUSTOM}/{chosen.name}", (*found.cautions, *cautions), found.floating_point
-        return RunContents(kind, stored_arrays(own, found), found, line, settings, cautions=said)
+        arrays = dict(found.arrays)
+        if custom.WEIGHTS not in arrays:
+            arrays = {custom.SITE_DRAWS: _sites(own, found.draws), custom.FREE_DRAWS: np.asarray(found.draws), **arrays}
+        kind, said = f"{custom.CUSTOM}/{chosen.name}", (*found.cautions, *cautions)
+        return RunContents(kind, arrays, found.audit, found.floating_point, settings, cautions=said)
 
-    release, found = charged_run(
-        explain(spec, at),
-        run,
-        words=f"method {chosen.name!r}",
-        epsilon=asked * (1.0 + 1e-12),
-        ledger=as_ledger(ledger),
-        sources=sources,
-        check=lambda: check_units(named, unit, sizes),
-    )
-    return CustomFit(release, own, found.audit)
+    paid = {"words": f"method {chosen.name!r}", "epsilon": asked * (1.0 + 1e-12), "ledger": ledger}
+    release, audit = charged_run(explain(spec, at), run, sources=sources, check=check, **paid)
+    return release, own, audit
 
 
 def _check_model_runs(own: CustomModel) -> None:
@@ -159,16 +150,6 @@ def _check_model_runs(own: CustomModel) -> None:
         raise InputError("The starting values must be finite; give `start` or `params` inside the support.")
 
 
-def _method(name: str, front: FrontEnd, wanted: CustomProblem) -> CustomMethod:
-    if name == AUTO:
-        name = front.method(wanted.model)
-    one_of("method", name, (AUTO, *CUSTOM_METHODS))
-    reason = CUSTOM_METHODS[name].refusal(wanted)
-    if reason is not None:
-        raise InputError(f"Expected a method that this model allows, got {name!r}, which {reason}.")
-    return CUSTOM_METHODS[name]
-
-
 def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[str, Any]) -> CustomModel:
     """The model; the same object for the same function and layout, so that nothing is compiled twice."""
     # A function that reads other values of its closure or module than before is another one; arrays are not compared.
@@ -186,14 +167,7 @@ def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: tuple[Any, 
     return front.build(model, layout, dict(public))
 
 
-def stored_arrays(own: CustomModel, found: CustomOutcome) -> dict[str, np.ndarray]:
-    """What a release holds of a fit: draws of its sites and of what they are made of, or the weights of a network."""
-    if WEIGHTS in found.arrays:
-        return dict(found.arrays)
-    return {SITE_DRAWS: constrained_table(own, found.draws), FREE_DRAWS: np.asarray(found.draws), **found.arrays}
-
-
-def constrained_table(own: CustomModel, free: Array) -> NDArray[np.float64]:
+def _sites(own: CustomModel, free: Array) -> NDArray[np.float64]:
     """The sites at draws of the unconstrained parameters, shape (chains, draws, entries)."""
 
     def flat(theta: Any) -> Any:
@@ -206,13 +180,6 @@ def constrained_table(own: CustomModel, free: Array) -> NDArray[np.float64]:
 
 # Rows: arrays by name, whose names, shapes and stored types are public. A number that no model can compute with counts
 # as a public constant, because a refusal after the debit would reveal that record.
-
-
-def names_in(data: object) -> tuple[str, ...] | None:
-    """The names of the arrays, where the data have any."""
-    if hasattr(data, "columns"):
-        return column_names(data)
-    return tuple(map(str, data)) if isinstance(data, Mapping) else None
 
 
 def named_arrays(data: object, names: tuple[str, ...]) -> dict[str, object]:
@@ -290,14 +257,6 @@ def number_of(records: int | None, relation: Relation, named: Named, unit: str |
     return len(next(iter(named.values())))
 
 
-def check_units(named: Named, unit: str | None, sizes: Sizes) -> None:
-    """Under replace-one the number of units is public, and another one is refused before the debit."""
-    if sizes.relation is Relation.REPLACE_ONE and unit is not None:
-        there = int(_unit_codes(unit, named[unit]).max(initial=-1)) + 1
-        if there != sizes.records:
-            raise refuse("the number of units", f"to be records = {sizes.records} under replace-one", there)
-
-
 def packed_rows(layout: RecordLayout, used: tuple[str, ...], named: Named, unit: str | None) -> np.ndarray:
     """The packed rows; the first reading of private numbers."""
     codes = None
@@ -317,8 +276,3 @@ def _unit_codes(unit: str, given: object) -> NDArray[np.intp]:
     places = {word: place for place, word in enumerate(sorted(known, key=int if column.kind == NUMBER else None))}
     codes = np.array([*(places[word] for word in known), MISSING])[codes]
     return np.unique(codes, return_inverse=True)[1].ravel()
-
-
-def plain_arrays(layout: RecordLayout, named: Named) -> dict[str, np.ndarray]:
-    """The arrays by name, as they are; the first reading of private numbers."""
-    return {leaf.name: finite_numbers(f"data[{leaf.name!r}]", named[leaf.name]) for leaf in layout.leaves}

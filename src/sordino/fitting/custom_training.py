@@ -7,7 +7,6 @@ privacy: a step e puts noise of deviation 2 / sqrt(e) on the sum of clipped grad
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -15,38 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sordino.core import spec as specs
 from sordino.core.bound import Certificate, Relation, View
 from sordino.core.gaussian import up
-from sordino.core.spec import (
-    Ball,
-    Batch,
-    Clipping,
-    ClippingKind,
-    NoisedSums,
-    NoisyGradient,
-    PointStart,
-    Scheme,
-    Spec,
-    Unit,
-)
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, whole_number
-from sordino.fitting.custom_methods import (
-    WEIGHTS,
-    CustomMethod,
-    CustomOutcome,
-    CustomProblem,
-    check_optimiser,
-    check_worth_while,
-    custom_method,
-    points_caution,
-)
+from sordino.fitting import custom_methods as custom
 from sordino.fitting.gradient_runs import measurements, train_with_canaries, training_plan
 from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import Begin
+from sordino.fitting.tasks.base import Begin
 from sordino.mechanisms.chain.release import KeptIterates
 from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.chain.specs import sgld
-from sordino.mechanisms.networks.training import QUERY, Descent, Trained, Training, check_room
+from sordino.mechanisms.networks.training import QUERY, Descent, Training, check_room
 from sordino.models.base import Model
 from sordino.models.custom.base import CustomModel
 from sordino.models.custom.modules import PytreeLoss
@@ -57,40 +36,34 @@ _EVERYWHERE = ("draws", "prior_scale")
 
 
 def _canaries(options: Mapping[str, object]) -> int:
-    given = options.get("canaries", 0)
-    return 0 if given == 0 else whole_number("canaries", given)
+    return whole_number("canaries", options.get("canaries", 0), Interval(0))
 
 
-def _training(wanted: CustomProblem) -> Training:
-    options = wanted.options
-    return Training(
-        options.get("optimiser") or Descent(0.25, 0.9),
-        average=options.get("average", 0.9),
-        microbatch=options.get("microbatch", 512),
-        keep=tuple(options.get("keep", ())),
-    )
+def _training(options: Mapping[str, Any]) -> Training:
+    chosen = {"average": options.get("average", 0.9), "microbatch": options.get("microbatch", 512)}
+    return Training(options.get("optimiser") or Descent(0.25, 0.9), keep=tuple(options.get("keep", ())), **chosen)
 
 
-@custom_method("training")
-class NetworkTraining(CustomMethod):
+@custom.custom_method("training")
+class NetworkTraining(custom.CustomMethod):
     """Noised sums of clipped gradients, then any optimiser and a running average of the weights."""
 
     packs: ClassVar[bool] = False
 
-    def refusal(self, wanted: CustomProblem) -> str | None:
+    def refusal(self, wanted: custom.CustomProblem) -> str | None:
         if not isinstance(wanted.model, PytreeLoss):
             return "needs a module, or a loss on a pytree"
-        if wanted.sizes.unit is not Unit.RECORD:
+        if wanted.sizes.unit is not specs.Unit.RECORD:
             return "clips the gradient of one record, and units of several are declared"
         if wanted.options.get("prior_scale") is not None:
             return "knows no prior; take natural or rounds"
         unknown = sorted(set(wanted.options) - {*_OPTIONS, *_EVERYWHERE})
         return f"has no option {unknown[0]!r}; it has {', '.join(_OPTIONS)}" if unknown else None
 
-    def plan(self, wanted: CustomProblem) -> Spec:
+    def plan(self, wanted: custom.CustomProblem) -> specs.Spec:
         options, sizes = wanted.options, wanted.sizes
-        training = _training(wanted)
-        check_optimiser(training.optimiser, wanted.model.size, with_weights=True)
+        training = _training(options)
+        custom.check_optimiser(training.optimiser, wanted.model.size, with_weights=True)
         batch = options.get("batch")
         spec = training_plan(
             f"{QUERY} of a module",
@@ -105,7 +78,9 @@ class NetworkTraining(CustomMethod):
         check_room(spec, wanted.model.size, training)
         return spec
 
-    def run(self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Begin) -> CustomOutcome:
+    def run(
+        self, wanted: custom.CustomProblem, spec: specs.Spec, rows: Any, sources: Sources, begin: Begin
+    ) -> custom.CustomOutcome:
         model, options = instance_of("the model", wanted.model, PytreeLoss), wanted.options
         begin("training")
 
@@ -115,26 +90,24 @@ class NetworkTraining(CustomMethod):
         types = {leaf.name: np.int32 if leaf.whole else np.float32 for leaf in model.layout.leaves}
         examples = {name: np.asarray(rows[name]).astype(kind) for name, kind in types.items()}
         first = [np.asarray(leaf, np.float32) for leaf in model.leaves]
-        arguments = (spec, loss, first, examples, sources.fresh(), _training(wanted))
+        arguments = (spec, loss, first, examples, sources.fresh(), _training(options))
         trained, audit = train_with_canaries(arguments, _canaries(options), wanted.sizes.delta, sources.seed)
-        points = _points(trained)
-        settings: dict[str, Any] = {"clip": instance_of("algorithm", spec.algorithm, NoisedSums).contribution}
+        # The kept points, or the averaged weights, each as one row.
+        trees = [jax.tree.leaves(one) for one in trained.kept or (trained.averaged,)]
+        points = np.stack([np.concatenate([np.ravel(np.asarray(leaf)) for leaf in leaves]) for leaves in trees])
+
+        def predict(public: Mapping[str, Any]) -> np.ndarray:
+            """What the weights do on public examples, on average over the points."""
+            found = model.predict(jnp.asarray(points), public, jax.random.key(0))
+            return np.asarray(next(iter(found.values()))).mean(axis=0)
+
+        settings: dict[str, Any] = {"clip": instance_of("algorithm", spec.algorithm, specs.NoisedSums).contribution}
         if options.get("measure") is not None:
-            settings |= measurements(options["measure"], partial(_mean_output, model, points))
-        cautions = (points_caution(len(points)),)
-        return CustomOutcome(points[None], settings, cautions, {WEIGHTS: points}, audit, trained.floating_point)
-
-
-def _points(trained: Trained) -> np.ndarray:
-    """The kept points, or the averaged weights, each as one row."""
-    chosen = trained.kept or (trained.averaged,)
-    return np.stack([np.concatenate([np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(one)]) for one in chosen])
-
-
-def _mean_output(model: PytreeLoss, points: np.ndarray, public: Mapping[str, Any]) -> np.ndarray:
-    """What the weights do on public examples, on average over the points: the `predict` of `measure(predict)`."""
-    found = model.predict(jnp.asarray(points), public, jax.random.key(0))
-    return np.asarray(next(iter(found.values()))).mean(axis=0)
+            settings |= measurements(options["measure"], predict)
+        cautions = (custom.points_caution(len(points)),)
+        return custom.CustomOutcome(
+            points[None], settings, cautions, {custom.WEIGHTS: points}, audit, trained.floating_point
+        )
 
 
 _CAUTION = (
@@ -169,47 +142,49 @@ class UnitLoss(Model):
         return {}
 
     def certificates(
-        self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None
+        self, domain: Domain, clipping: specs.Clipping | None, projection: specs.Ball | None = None
     ) -> dict[str, Certificate]:
         # A prior need not be centred, and the growth constants count the whole gradient at theta = 0.
         certified = super().certificates(domain, clipping, projection)
         return {name: certificate for name, certificate in certified.items() if not name.startswith("gradient_growth.")}
 
 
-@custom_method("sgld")
-class LangevinChains(CustomMethod):
+@custom.custom_method("sgld")
+class LangevinChains(custom.CustomMethod):
     """Langevin dynamics whose noise is that of privacy."""
 
-    def refusal(self, wanted: CustomProblem) -> str | None:
-        if wanted.sizes.unit is Unit.RECORD:
+    def refusal(self, wanted: custom.CustomProblem) -> str | None:
+        if wanted.sizes.unit is specs.Unit.RECORD:
             return None
         return "its chain protects single records; fit units with natural or variational"
 
-    def plan(self, wanted: CustomProblem) -> Spec:
-        check_worth_while(wanted)
+    def plan(self, wanted: custom.CustomProblem) -> specs.Spec:
+        custom.check_worth_while(wanted)
         options, sizes = wanted.options, wanted.sizes
         steps = whole_number("steps", options.get("steps", _STEPS))
         chains = whole_number("chains", options.get("chains", 2))
         whole_number("warmup", options.get("warmup", steps // 2), Interval(0, steps - 1))
         if options.get("clip") is None:
             raise InputError("The options need clip, a public bound on the norm of a record's gradient.")
-        clipping = Clipping(ClippingKind.NORM, number("clip", options["clip"], POSITIVE))
+        clipping = specs.Clipping(specs.ClippingKind.NORM, number("clip", options["clip"], POSITIVE))
         moved = 2.0 if sizes.relation is Relation.REPLACE_ONE else 1.0
         multiplier = up(moved / sizes.mu * math.sqrt(steps * chains) * (1.0 + 1e-9))
         return sgld(
             UnitLoss(wanted.model, sizes.records).problem(sizes.records, Domain(1, 1.0), clipping),
             step=4.0 / (clipping.bound * multiplier) ** 2,
-            batch=Batch(Scheme.FULL),
+            batch=specs.Batch(specs.Scheme.FULL),
             clipping=clipping,
             steps=steps,
             chains=chains,
-            start=PointStart(tuple(np.asarray(wanted.model.start(), float).tolist())),
+            start=specs.PointStart(tuple(np.asarray(wanted.model.start(), float).tolist())),
             relation=sizes.relation,
             view=View.ALL_ITERATES,
             delta=sizes.delta,
         )
 
-    def run(self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Begin) -> CustomOutcome:
+    def run(
+        self, wanted: custom.CustomProblem, spec: specs.Spec, rows: Any, sources: Sources, begin: Begin
+    ) -> custom.CustomOutcome:
         begin("chains")
         steps = wanted.options.get("steps", _STEPS)
         warmup = wanted.options.get("warmup", steps // 2)
@@ -218,6 +193,6 @@ class LangevinChains(CustomMethod):
             release = run_chain(spec, model, np.asarray(rows, np.float64), np.zeros(len(rows)), sources.fresh())
         found = instance_of("the release", release, KeptIterates).iterates
         keep_every = max(1, (steps - warmup) * len(found) // int(wanted.options.get("draws", 1000)))
-        scale = instance_of("spec.algorithm", spec.algorithm, NoisyGradient).noise.scale.values(steps)[0]
+        scale = instance_of("spec.algorithm", spec.algorithm, specs.NoisyGradient).noise.scale.values(steps)[0]
         settings = {"clip": clip, "step_size": float(scale) ** 2, "steps": steps, "warmup": warmup}
-        return CustomOutcome(found[:, warmup::keep_every], settings, (_CAUTION,))
+        return custom.CustomOutcome(found[:, warmup::keep_every], settings, (_CAUTION,))

@@ -18,7 +18,7 @@ from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain
 from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.fitting.array_schema import NonPrivateWarning
-from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
+from sordino.fitting.charge import RowAccess, RunContents, charged_run
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, chain_arrays
 from sordino.mechanisms.chain import release as exact_average
@@ -106,7 +106,7 @@ def fit_chain(
         kind, arrays = chain_arrays(run_chain(plan.spec, own, *rows, sources.fresh(), function=function))
         return RunContents(kind, arrays, None, floating_point=chain_line(plan, own), model=describe_model(own))
 
-    return charged_run(plan, run, words="this chain", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources)[0]
+    return charged_run(plan, run, words="this chain", epsilon=epsilon, ledger=ledger, sources=sources)[0]
 
 
 def check_typed(name: str, values: object) -> None:
@@ -254,7 +254,7 @@ def fit_network(
         return RunContents(NETWORK, arrays, (trained, lower), floating_point=trained.floating_point, settings=settings)
 
     release, (trained, lower) = charged_run(
-        plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
+        plan, run, words="this training", epsilon=epsilon, ledger=ledger, sources=sources
     )
     return FittedNetwork(release, trained.averaged, trained, lower)
 

@@ -16,8 +16,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import Measurement, Schema, Table, encode_features, from_arrays, read_table
 from sordino.data.encode import as_table
-from sordino.fitting.tasks import DRAWS, Task, task_of
-from sordino.fitting.tasks.base import blocks
+from sordino.fitting.tasks.base import DRAWS, Task, blocks, task_of
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, tails, weighted_quantiles
@@ -66,12 +65,12 @@ class Predictor:
 
     @cached_property
     def model(self) -> Model:
-        if self.release.model is None:
+        named = self.release.model
+        if named is None:
             raise InputError("The model of this release is not registered.")
-        if self.release.model.name not in self.task.families:
-            name = self.release.model.name
-            raise InputError(f"Expected a model for {self.task.word}, got {name!r}; the release was changed.")
-        return build_model(self.release.model)
+        if named.name not in self.task.families:
+            raise InputError(f"Expected a model for {self.task.word}, got {named.name!r}; the release was changed.")
+        return build_model(named)
 
     @property
     def outputs(self) -> int:
@@ -89,21 +88,13 @@ class Predictor:
         columns = 1 if self.only_a_constant else len(self.schema.feature_names)
         columns += max(0, len(self.edges) - 2)
         if isinstance(posterior, CoefficientPosterior):
-            wanted = max(1, self.outputs - 1)
-            if posterior.places.max() >= columns or len(posterior.outputs) != wanted:
-                raise InputError(
-                    f"Expected coefficients of the {columns} encoded columns of the schema and {wanted} outputs; "
-                    "the release was changed."
-                )
-            return posterior
-        found, wanted = posterior.dim, self.model.dim(columns)
-        if isinstance(posterior, NetworkPosterior):
-            found, wanted = posterior.columns, columns
-        if found != wanted:
-            raise InputError(
-                f"Expected a posterior of {wanted} numbers for {columns} encoded columns, got {found}; the "
-                "release was changed."
-            )
+            fits = posterior.places.max() < columns and len(posterior.outputs) == max(1, self.outputs - 1)
+        elif isinstance(posterior, NetworkPosterior):
+            fits = posterior.columns == columns
+        else:
+            fits = posterior.dim == self.model.dim(columns)
+        if not fits:
+            raise InputError(f"The posterior is not one for {columns} encoded columns; the release was changed.")
         return posterior
 
     @property
@@ -113,11 +104,10 @@ class Predictor:
     @cached_property
     def labels(self) -> np.ndarray:
         """The classes, by code; a file may say anything, so they are looked at."""
-        stated = self.release.settings.get("labels")
-        wanted = max(2, self.outputs)
+        stated, wanted = self.release.settings.get("labels"), max(2, self.outputs)
         kinds = {type(label) for label in stated} if isinstance(stated, list | tuple) else set()
-        numbers = kinds <= {int, float}
-        if not kinds or not (numbers or kinds in ({str}, {bool})) or len(set(stated or ())) != wanted:
+        alike = kinds <= {int, float} or kinds in ({str}, {bool})
+        if not kinds or not alike or len(set(stated or ())) != wanted:
             raise InputError(
                 f"settings.labels of the release must be a list of {wanted} different words, booleans or numbers. The "
                 "release was changed."

@@ -33,9 +33,9 @@ _SEEN_IN_TAIL = 5.0
 class Coefficients:
     """Weighted draws of coefficients in the table's units: `draws` has shape (draws, coefficients).
 
-    `parts` of the covariance are sampling, privacy and prior: matrices known up to a factor, shape (3, coefficients,
-    coefficients), or shares of single variances, shape (3, coefficients). `ratio` is what exp(coefficient) is called,
-    and `steps` has, by coefficient, a round number of units that a figure shows the effect of; 1 if not there.
+    `parts` of the covariance are sampling, privacy and prior, known up to a factor: (3, coefficients, coefficients).
+    `ratio` is what exp(coefficient) is called, and `steps` has, by coefficient, a round number of units that a figure
+    shows the effect of; 1 if not there.
     """
 
     names: tuple[str, ...]
@@ -70,29 +70,27 @@ class Coefficients:
             raise refuse("a contrast", 'to be a name, or numbers by name such as {"age": 1, "dose": -1}', contrast)
         found = np.zeros(len(self.names))
         for name, weight in given.items():
-            found[self.place(name)] += number(f"the weight of {name!r}", weight, ANY_REAL)
+            found[place_of(name, self.names)] += number(f"the weight of {name!r}", weight, ANY_REAL)
         if not found.any():
             raise refuse("a contrast", "to have a weight other than 0", contrast)
         return found
 
-    def place(self, name: str) -> int:
-        if name not in self.names:
-            known = ", ".join(self.names[:_MOST_NAMES]) + (", ..." if len(self.names) > _MOST_NAMES else "")
-            raise refuse("a coefficient", f"to be one of {known}", name)
-        return self.names.index(name)
-
     def shares(self, vector: Array) -> tuple[float, float, float] | None:
         """The parts of the variance of a sum of coefficients: sampling, privacy and prior."""
-        (places,) = np.nonzero(vector)
-        if self.parts is None or (self.parts.ndim == 2 and len(places) != 1):
-            return None
-        matrices = self.parts.ndim == 3
-        found = np.array([vector @ part @ vector for part in self.parts]) if matrices else self.parts[:, places[0]]
-        whole = float(np.sum(np.maximum(found, 0.0)))
+        found = np.array([max(vector @ part @ vector, 0.0) for part in (() if self.parts is None else self.parts)])
+        whole = float(np.sum(found))
         if not 0.0 < whole < math.inf:
             return None
-        sampling, privacy, prior = (np.maximum(found, 0.0) / whole).tolist()
+        sampling, privacy, prior = (found / whole).tolist()
         return sampling, privacy, prior
+
+
+def place_of(name: str, names: Sequence[str]) -> int:
+    """The place of a coefficient among so many names."""
+    if name not in names:
+        known = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+        raise refuse("a coefficient", f"to be one of {known}", name)
+    return names.index(name)
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,8 @@ def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     """One line for each coefficient."""
     ends = weighted_quantiles(coefficients.draws, coefficients.weights, tails(level))
     errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
-    sides, units = _above_zero(coefficients, coefficients.draws), np.eye(len(coefficients.names))
+    sides = coefficients.weights @ (np.sign(coefficients.draws) + 1.0) / 2.0
+    units = np.eye(len(coefficients.names))
     each = zip(coefficients.names, coefficients.mean, errors, ends, sides, units, strict=True)
     return tuple(_line(coefficients, level, *one) for one in each)
 
@@ -181,18 +180,14 @@ def contrast(coefficients: Coefficients, weights: Mapping[str, float] | str, lev
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
     (ends,) = weighted_quantiles(drawn[:, None], coefficients.weights, tails(level))
-    (above,) = _above_zero(coefficients, drawn[:, None])
+    above = float(coefficients.weights @ (np.sign(drawn) + 1.0) / 2.0)
     return _line(coefficients, level, in_words(weights), mean, error, ends, above, vector)
-
-
-def _above_zero(known: Coefficients, drawn: Array) -> Array:
-    """The share of draws above 0, for each column."""
-    return known.weights @ (np.sign(drawn) + 1.0) / 2.0
 
 
 def _line(
     known: Coefficients, level: float, name: str, mean: float, error: float, ends: Array, above: float, vector: Array
 ) -> Line:
+    """The line of a sum of coefficients, from its draws' mean, deviation, quantiles and share above 0."""
     mean, error, low, high = (float(one) for one in (mean, error, *ends))
     if not all(map(math.isfinite, (mean, error, low, high))):
         raise InputError("The mean or the spread of the draws is not finite. Look at the numbers of the release.")

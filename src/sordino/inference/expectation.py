@@ -13,18 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.core.arrays import Array
 from sordino.core.bound import Relation, RelationWord
 from sordino.core.gaussian import least_true
 from sordino.core.results import Result, ResultTable, by_name, figure, figure_axes, percent
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
 from sordino.data import Schema, read_schema
-from sordino.fitting.declaration import declared_columns
-from sordino.fitting.methods import METHODS
+from sordino.fitting.methods.base import METHODS
 from sordino.fitting.methods.bounded_influence import PublicColumns, influence_plan, public_columns
-from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import MODELS
-from sordino.inference.contrasts import LEVEL, SHARES
+from sordino.fitting.problem import FitProblem, declared_columns
+from sordino.fitting.tasks.base import MODELS
+from sordino.inference.contrasts import LEVEL, SHARES, place_of
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 from sordino.mechanisms.regression import Plan as EnginePlan
 from sordino.mechanisms.regression import plan as engine_plan
@@ -123,7 +121,12 @@ class Expectation(Result):
     def lines(self) -> tuple[ExpectedLine, ...]:
         """One for each coefficient."""
         found = expected(self.plan)
-        per_unit, units = (np.repeat(one, self.plan.outputs) for one in _units(self.columns))
+        declared, to_table = self.columns.declaration, self.columns.to_table[0]
+        ranges = np.array(declared.high) - np.array(declared.low)
+        half_range = np.where(np.array(declared.kinds) == "number", ranges / 2.0, ranges)
+        # What turns the engine's coefficient into that of the table, and how many units half its range is.
+        both = (to_table[1:] / half_range, half_range * to_table[0] / to_table[1:])
+        per_unit, units = (np.repeat(one, self.plan.outputs) for one in both)
         # The engine has the intercept first.
         sides = [one[self.plan.outputs :] for one in (found.sampling, found.privacy, found.together, found.posterior)]
         half = float(2.0 * special.ndtri(0.5 + 0.5 * self.level))
@@ -145,9 +148,7 @@ class Expectation(Result):
 
     def line(self, name: str) -> ExpectedLine:
         """The line of one coefficient."""
-        if name not in self.names:
-            raise refuse("a coefficient", f"to be one of {', '.join(self.names[:12])}", name)
-        return self.lines[self.names.index(name)]
+        return self.lines[place_of(name, self.names)]
 
     @cached_property
     def epsilon_needed(self) -> float | None:
@@ -157,7 +158,7 @@ class Expectation(Result):
     def epsilon_for_width(self, width: float, name: str) -> float | None:
         """The least epsilon at which the interval of a coefficient is expected to be at most so wide, or None."""
         number("width", width, POSITIVE)
-        place = self.names.index(self.line(name).name)
+        place = place_of(name, self.names)
         return self._least(lambda one: not one.refused and one.lines[place].width <= width)
 
     def least_width(self, name: str) -> float:
@@ -232,20 +233,19 @@ class Expectation(Result):
             f"{made.family}, {made.records:,} {made.declaration.counted}s, epsilon {made.epsilon:g}, delta "
             f"{made.delta:g}, {made.relation.value}: expected from declared numbers, no row was read"
         )
-        least = f"detectable ({percent(self.power)} power)"
-        header = ["", "std. error", f"{100 * self.level:g} % width", *SHARES, least]
         columns = by_name(self.lines, _LINE)
         columns["detectable"] = [line.detectable(self.power, self.level) for line in self.lines]
-        cells = [columns["name"], *([figure(one) for one in columns[name]] for name in ("standard_error", "width"))]
-        cells += [[percent(line.shares[place]) for line in self.lines] for place in range(3)]
-        cells.append([figure(one) for one in columns["detectable"]])
+        cells = {"": columns["name"], "std. error": map(figure, columns["standard_error"])}
+        cells |= {f"{100 * self.level:g} % width": map(figure, columns["width"])}
+        cells |= {word: [percent(line.shares[place]) for line in self.lines] for place, word in enumerate(SHARES)}
+        cells |= {f"detectable ({percent(self.power)} power)": map(figure, columns["detectable"])}
         if effects:
             asked = [effects.get(line.name) for line in self.lines]
             known = zip(self.lines, asked, strict=True)
             power = [None if one is None else line.power(one, self.level) for line, one in known]
             columns |= {"effect": asked, "power": power}
-            header, cells = [*header, "effect", "power"], [*cells, list(map(figure, asked)), list(map(percent, power))]
-        tables = [(tuple(header), tuple(zip(*cells, strict=True)))]
+            cells |= {"effect": map(figure, asked), "power": map(percent, power)}
+        tables = [(tuple(cells), tuple(zip(*cells.values(), strict=True)))]
         if self.width is not None:
             wanted = []
             for name, width, epsilon, least in self._wanted:
@@ -297,14 +297,6 @@ class Expectation(Result):
     def withheld(self) -> bool:
         """Whether a fit would report estimates and predictions only: its coefficients are too many for intervals."""
         return self.plan.coefficients > MOST_COEFFICIENTS
-
-
-def _units(columns: PublicColumns) -> tuple[Array, Array]:
-    """By column: what turns the engine's coefficient into that of the table, and how many units half its range is."""
-    declared, to_table = columns.declaration, columns.to_table[0]
-    ranges = np.array(declared.high) - np.array(declared.low)
-    half = np.where(np.array(declared.kinds) == "number", ranges / 2.0, ranges)
-    return to_table[1:] / half, half * to_table[0] / to_table[1:]
 
 
 def plan(

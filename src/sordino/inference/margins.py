@@ -103,7 +103,7 @@ def margins(
     made = _Setting.of(release, at, over)
     found: list[Margin] = []
     for name in made.asked(columns):
-        shown = list((values or {}).get(name, ())) or made.values(name)
+        shown = list((values or {}).get(name, ())) or declared_values(made.kinds[name], _POINTS)
         found += made.lines(name, list(map(_written, shown)), made.outcomes(name, shown), level)
     return Margins(tuple(found), made.title("Predicted margins"), level, made.remarks, release.cautions)
 
@@ -138,7 +138,7 @@ def effects(
             shown = [middle - step / 2.0, middle + step / 2.0]
             words = [f"{_written(shown[1])} against {_written(shown[0])}"]
         else:
-            shown = made.values(name)
+            shown = declared_values(kind, _POINTS)
             if isinstance(kind, Measurement) and not isinstance(kind, Ordered):
                 shown = [shown[0], shown[-1]]
             words = [f"{_written(one)} against {_written(shown[0])}" for one in shown[1:]]
@@ -193,17 +193,6 @@ class _Setting(NamedTuple):
             raise InputError(f"Expected columns among {shown_names(self.kinds)}, got {shown_names(strange) or 'none'}.")
         return names
 
-    def values(self, name: str) -> list[Any]:
-        kind = self.kinds[name]
-        if isinstance(kind, Category | Ordered):
-            return list(kind.values)
-        if isinstance(kind, Boolean):
-            return [kind.false_values[0], kind.true_values[0]]
-        if isinstance(kind, Date):
-            return _days(kind, _POINTS)
-        range_of = instance_of("the column", kind, Measurement)
-        return [float(f"{one:.6g}") for one in np.linspace(range_of.low, range_of.high, _POINTS)]
-
     def outcomes(self, name: str, values: Sequence[object]) -> list[Array]:
         """Mean outcomes with a column set to each value, (draws, outcomes), averaged over the rows."""
         fit, found, count = self.predictor, [], self.rows.rows
@@ -242,18 +231,26 @@ def raw_kinds(schema: Schema) -> dict[str, ColumnKind]:
     return found
 
 
+def declared_values(kind: ColumnKind, points: int) -> list[Any]:
+    """All declared words, or so many values evenly over a declared range, as the table spells them."""
+    if isinstance(kind, Category | Ordered):
+        return list(kind.values)
+    if isinstance(kind, Boolean):
+        return [kind.false_values[0], kind.true_values[0]]
+    if isinstance(kind, Date):
+        ends = np.array([kind.first, kind.last], "datetime64[D]").astype(np.int64)
+        days = np.linspace(float(ends[0]), float(ends[1]), points).round().astype(np.int64).astype("datetime64[D]")
+        return [day.item().strftime(kind.format) for day in days]
+    range_of = instance_of("the column", kind, Measurement)
+    return [float(f"{one:.6g}") for one in np.linspace(range_of.low, range_of.high, points)]
+
+
 def representative(kind: ColumnKind) -> Any:
     """A declared value in the middle: half of a range, the first word of a list, the word for no."""
-    if isinstance(kind, Category):
-        return kind.values[0]
-    if isinstance(kind, Ordered):
-        return kind.values[len(kind.values) // 2]
-    if isinstance(kind, Boolean):
-        return kind.false_values[0]
-    if isinstance(kind, Date):
-        return _days(kind, 3)[1]
-    range_of = instance_of("the column", kind, Measurement)
-    return 0.5 * (range_of.low + range_of.high)
+    if isinstance(kind, Measurement) and not isinstance(kind, Ordered | Date):
+        return 0.5 * (kind.low + kind.high)
+    found = declared_values(kind, 3)
+    return found[0 if isinstance(kind, Category | Boolean) else len(found) // 2]
 
 
 def checked_value(name: str, kind: ColumnKind, value: Any) -> Any:
@@ -273,13 +270,6 @@ def checked_value(name: str, kind: ColumnKind, value: Any) -> Any:
     return str(value)
 
 
-def _days(kind: Date, points: int) -> list[str]:
-    """Dates evenly between the first and the last one, as the table spells them."""
-    ends = np.array([kind.first, kind.last], "datetime64[D]").astype(np.int64)
-    days = np.linspace(float(ends[0]), float(ends[1]), points).round().astype(np.int64).astype("datetime64[D]")
-    return [day.item().strftime(kind.format) for day in days]
-
-
 def _filled(name: str, value: object, rows: int) -> Column:
     return from_arrays({name: np.array([value] * rows)}).columns[name]
 
@@ -294,15 +284,13 @@ def named_draws(release: StoredRelease, draws: int = 1000, seed: int | None = No
     return {name: table[:, place] for place, name in enumerate(names)}
 
 
-def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None, rows: object = None) -> Any:
+def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None) -> Any:
     """The posterior for ArviZ: variables `intercept` and `slope`, whose coordinates are the table's own words.
 
     Args:
         release: of a linear model.
         draws: how many.
         seed: for the same draws again.
-        rows: rows to predict, as `predict` takes them; None for none. They become the group `predictions`, whose
-            variable has the name of the target and whose values are words where targets are words.
 
     Returns:
         An ArviZ object. `slope` has the dimension `column`, and with several classes `class` as well. Attributes have
@@ -310,25 +298,19 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
     """
     arviz = optional_module("arviz", "sordino[arviz]")
     predictor = Predictor(release)
-    names, table = _drawn(predictor, draws, seed)
-    own = predictor.posterior
+    _, table = _drawn(predictor, draws, seed)
+    own, columns = predictor.posterior, predictor.coefficients[0]
     if isinstance(own, CoefficientPosterior):
         words = [word for word in own.outputs if word]
     else:
         words = [str(word) for word in predictor.labels.tolist()] if predictor.outputs > 1 else []
     shaped = table.reshape(1, len(table), -1, max(len(words), 1))
-    columns = [name.removesuffix(f" [{words[0]}]") if words else name for name in names[:: max(len(words), 1)]]
-    coords: dict[str, object] = {"column": columns[1:], **({"class": words} if words else {})}
+    coords = {"column": list(columns[1:]), **({"class": words} if words else {})}
     several = ["class"] if words else []
     dims = {"slope": ["column", *several], "intercept": several}
     intercept, slope = shaped[:, :, 0], shaped[:, :, 1:]
     variables = {"intercept": intercept if words else intercept[..., 0], "slope": slope if words else slope[..., 0]}
-    groups: dict[str, object] = {"posterior": variables}
-    if rows is not None:
-        target = predictor.schema.declared_target().name
-        drawn = predictor.sample(predictor.encode(rows), draws, np.random.default_rng(seed))[None]
-        groups["predictions"], coords["row"], dims[target] = {target: drawn}, np.arange(drawn.shape[2]), ["row"]
-    return with_guarantee(arviz.from_dict(**groups, coords=coords, dims=dims, pred_dims=dims), release)
+    return with_guarantee(arviz.from_dict(posterior=variables, coords=coords, dims=dims), release)
 
 
 def with_guarantee(made: Any, release: StoredRelease) -> Any:

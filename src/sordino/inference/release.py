@@ -13,11 +13,11 @@ from scipy import special
 
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
-from sordino.core.results import MOST_ROWS, Result, optional_module
+from sordino.core.results import Result, ResultTable, optional_module
 from sordino.core.validate import OPEN_UNIT, InputError, number, whole_number
 from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.tasks import task_of
+from sordino.fitting.tasks.base import task_of
 from sordino.inference.contrasts import LEVEL, Line
 from sordino.inference.margins import with_guarantee
 from sordino.inference.summary import Summary, stored_table, summary_of, under_guarantee
@@ -31,7 +31,7 @@ _MOST_LINES = 200
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(StoredRelease):
+class Release(StoredRelease, Result):
     """What `sordino.fit` returns and `sordino.read_release` reads: a stored release with answers.
 
     Attributes are those of `StoredRelease`: `kind`, `spec`, `bound`, `delta`, `private`, `arrays`, `settings`, `model`,
@@ -60,15 +60,10 @@ class Release(StoredRelease):
             return table
         return summary_of(self, level) if task_of(self.settings) else parameters_of(self, level)
 
-    def plot(self, ax: object = None) -> Any:
-        """The estimates of `summary` with their intervals, on matplotlib axes."""
-        return self.summary().plot(ax)
-
-    def __str__(self) -> str:
-        return self.summary().text(MOST_ROWS)
-
-    def _repr_html_(self) -> str:
-        return self.summary().to_html()
+    @property
+    def shown(self) -> ResultTable:
+        """What `summary` shows."""
+        return self.summary().shown
 
     def predict(self, data: Any, draws: int = 500, seed: int = 0) -> dict[str, np.ndarray]:
         """Draws of the target for new records, shape (draws, records), by its name; post-processing, so free.
@@ -144,8 +139,12 @@ def parameters_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     """The released parameters of a chain, a custom model or a network, one line each; arrays of a large one."""
     tail = 0.5 * (1.0 - number("level", level, OPEN_UNIT))
     names, table, remarks = _parameters(release)
-    measured = release_coverage(release, COEFFICIENTS, level)
-    deviations = None if measured is None else _deviations(release)
+    measured, arrays, deviations = release_coverage(release, COEFFICIENTS, level), release.arrays, None
+    # The standard deviations of released Gaussians, one for each parameter.
+    if measured is not None and "deviations" in arrays:
+        deviations = np.asarray(arrays["deviations"], np.float64).ravel()
+    elif measured is not None and "covariances" in arrays:
+        deviations = np.sqrt(np.maximum(np.diagonal(arrays["covariances"], axis1=-2, axis2=-1), 0.0)).ravel()
     known = deviations is not None or release.kind.startswith(CUSTOM)
     reason = withheld(release) or (None if known else NOT_MEASURED)
     several = len(table) > 1
@@ -165,16 +164,6 @@ def parameters_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     title = under_guarantee(f"Release of kind {release.kind_words}", release, more)
     words = f"{100.0 * level:g} % interval" if deviations is None or measured is None else measured
     return Summary(title, tuple(lines), level, words, "", False, release.cautions, remarks)
-
-
-def _deviations(release: StoredRelease) -> Array | None:
-    """The standard deviations of released Gaussians, one for each parameter; None for other arrays."""
-    arrays = release.arrays
-    if "deviations" in arrays:
-        return np.asarray(arrays["deviations"], np.float64).ravel()
-    if "covariances" not in arrays:
-        return None
-    return np.sqrt(np.maximum(np.diagonal(arrays["covariances"], axis1=-2, axis2=-1), 0.0)).ravel()
 
 
 def _column_names(release: StoredRelease, count: int) -> list[str]:

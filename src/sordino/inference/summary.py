@@ -26,11 +26,11 @@ from sordino.core.results import (
     text_table,
 )
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
-from sordino.data import Category, ColumnKind, Measurement, Schema
+from sordino.data import Category, ColumnKind, Measurement
 from sordino.data.columns.number import Date, DatePart, Interaction
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.tasks import task_of
-from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step
+from sordino.fitting.tasks.base import task_of
+from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, place_of, round_step
 from sordino.ledger.release import StoredRelease, coverage
 from sordino.mechanisms.posterior.coefficients import (
     ARRAYS,
@@ -82,10 +82,7 @@ class Summary(Result):
 
     def line(self, name: str) -> Line:
         """The line of one coefficient."""
-        lines = {one.name: one for one in self.lines}
-        if name not in lines:
-            raise InputError(f"Expected a coefficient to be one of {', '.join([*lines][:12])}, got {name!r}.")
-        return lines[name]
+        return self.lines[place_of(name, [one.name for one in self.lines])]
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -99,7 +96,8 @@ class Summary(Result):
         }
 
     @property
-    def _cells(self) -> dict[str, list[str]]:
+    def cells(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Header and rows of the table, as text."""
         ratios = list(map(_ratios, self.lines))
         cells = {"": list(map(_starred, self.lines)), "estimate": [figure(one.estimate) for one in self.lines]}
         if self.tested:
@@ -112,17 +110,7 @@ class Summary(Result):
         if self.ratio and self.tested:
             cells[self.ratio] = ["" if one is None else ratio_figure(one[0]) for one in ratios]
             cells["interval"] = ["" if one is None else " to ".join(map(ratio_figure, one[1:])) for one in ratios]
-        return cells
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """Names of the columns of `rows`."""
-        return tuple(self._cells)
-
-    @property
-    def rows(self) -> tuple[tuple[str, ...], ...]:
-        """The cells of the table as text."""
-        return tuple(zip(*self._cells.values(), strict=True))
+        return tuple(cells), tuple(zip(*cells.values(), strict=True))
 
     @property
     def share_rows(self) -> tuple[tuple[str, ...], ...]:
@@ -144,7 +132,7 @@ class Summary(Result):
 
     @property
     def shown(self) -> ResultTable:
-        tables = ((self.header, self.rows), (SHARE_HEADER, self.share_rows))
+        tables = (self.cells, (SHARE_HEADER, self.share_rows))
         tables = tuple(one for one in tables if one[1])
         points = tuple(Estimate(one.name, one.estimate, one.low, one.high) for one in self.lines)
         return ResultTable(self.title, tables, self.columns, self.facts, self.cautions, self.remarks, (points,))
@@ -161,30 +149,33 @@ def _ratios(line: Line) -> tuple[float, float, float] | None:
 
 def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
     """Sums of coefficients in the columns of a summary."""
-    shown = replace(summary, lines=tuple(others))
-    return text_table(("contrast", *shown.header[1:]), shown.rows)
+    header, rows = replace(summary, lines=tuple(others)).cells
+    return text_table(("contrast", *header[1:]), rows)
 
 
 def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     """The coefficients of a release as a table, without lines where none means something by itself."""
     number("level", level, OPEN_UNIT)
     held, said = coverage.release_coverage(release, coverage.COEFFICIENTS, level), coverage.cautions_of(release)
-    known = coefficients_if_known(release)
+    known, task = coefficients_if_known(release), task_of(release.settings)
+    family = "" if known is None else known.family
+    what = task.title if task is not None and not family else f"{family} regression"
+    what = f"{what[:1].upper()}{what[1:]} by {release.settings.get('method')}"
+    title = under_guarantee(what, release, f", {release.spec.relation.value}, for {release.protected.words}")
+    facts = _facts(release, family)
     if known is not None:
-        title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
-        remarks, facts = _remarks(release, known, held), facts_of(release, known.family)
+        words, remarks = f"{100.0 * level:g} % interval", _remarks(release, known, held)
         return Summary(title, lines(known, level), level, words, known.ratio, True, said, remarks, facts)
     predictor = Predictor(release)
+    found, words, remark = (), "", _NO_COEFFICIENTS
     if predictor.task.clusters:
-        found, words, remark = _means(predictor, level), "", _MEANS
-    else:
-        found, words, remark = (
-            _estimates(predictor, held, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
-        )
-    return Summary(_title(release), found, level, words, "", False, release.cautions, (remark,), facts_of(release))
+        found, remark = _means(predictor, level), _MEANS
+    elif predictor.task.linear:
+        found, words, remark = _estimates(predictor, held, level)
+    return Summary(title, found, level, words, "", False, release.cautions, (remark,), facts)
 
 
-def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str], ...]:
+def _facts(release: StoredRelease, family: str) -> tuple[tuple[str, str], ...]:
     """What stands above the tables of a release, as statsmodels has it; public settings and the certificate."""
     schema, ledger, task = release.schema, release.ledger, task_of(release.settings)
     target = None if schema is None else schema.target
@@ -252,20 +243,13 @@ def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
     names, family, (draws, weights, parts) = law.names, law.family, map(np.asarray, (law.draws, law.weights, law.parts))
-    task, steps = task_of(release.settings), _steps(release.schema, law.columns, law.outputs)
-    return Coefficients(names, draws, weights, parts, "" if task is None else task.ratio, family, steps)
-
-
-def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:
-    """For every number the round step that a figure shows the effect of: about half its declared range."""
-    kinds = {feature.name: feature.kind for feature in (() if schema is None else schema.features)}
-    found = {}
-    for column in columns:
-        kind = kinds.get(column)
-        if isinstance(kind, Measurement):
+    task, steps = task_of(release.settings), dict[str, float]()
+    # A figure shows the effect of a round step of a number: about half its declared range.
+    for feature in () if release.schema is None else release.schema.features:
+        if isinstance(kind := feature.kind, Measurement) and feature.name in law.columns:
             step = round_step((kind.high - kind.low) / 2.0)
-            found |= {f"{column} [{word}]" if word else column: step for word in outputs}
-    return found
+            steps |= {f"{feature.name} [{word}]" if word else feature.name: step for word in law.outputs}
+    return Coefficients(names, draws, weights, parts, "" if task is None else task.ratio, family, steps)
 
 
 def coefficients_of(release: StoredRelease) -> Coefficients:
@@ -302,7 +286,7 @@ def _estimates(predictor: Predictor, held: str | None, level: float) -> tuple[tu
     found = zip(names, estimates, ends or [(None, None)] * len(names), strict=True)
     rows = tuple(Line(name, mean, None, *both, level=level) for name, mean, both in found)
     withheld = _WITHHELD.format(coverage.withheld(predictor.release) or coverage.NOT_MEASURED)
-    return rows, words or "", withheld if words is None else _UNTESTED
+    return rows, words or "", _UNTESTED if words else withheld
 
 
 def _means(predictor: Predictor, level: float) -> tuple[Line, ...]:
@@ -313,15 +297,7 @@ def _means(predictor: Predictor, level: float) -> tuple[Line, ...]:
         if isinstance(feature.kind, Measurement):
             means[:, block.start] = feature.kind.decode(means[:, block.start])
     labels = [f"{name} [{k}]" for k in range(len(means)) for name in names]
-    rows = zip(labels, means.ravel().tolist(), strict=True)
-    return tuple(Line(name, mean, None, None, None, level=level) for name, mean in rows)
-
-
-def _title(release: StoredRelease, family: str = "") -> str:
-    task = task_of(release.settings)
-    words = f"{family} regression" if family or task is None else task.title
-    what = f"{words[:1].upper()}{words[1:]} by {release.settings.get('method')}"
-    return under_guarantee(what, release, f", {release.spec.relation.value}, for {release.protected.words}")
+    return tuple(Line(name, mean, level=level) for name, mean in zip(labels, means.ravel().tolist(), strict=True))
 
 
 LOOK, CHECK, COMPARISON = "look", "check", "comparison"  # what looks, checks and comparisons released
@@ -406,8 +382,8 @@ def comparison_table(models: list[dict[str, Any]], level: float, release: Stored
     header = ("model", "mean loss", f"{share} interval", "difference", f"{share} in the table", f"{share} alike")
     rows = []
     for one in models:
-        ends = ((one["low"], one["high"]), one["table"] or none, one["alike"] or none)
-        own, table, alike = (interval(*both) for both in ends)
+        table, alike = (interval(*(one[key] or none)) for key in ("table", "alike"))
+        own = interval(one["low"], one["high"])
         rows.append((one["name"], figure(one["loss"]), own, figure(one["difference"]), table, alike))
     columns = by_name(models, ("name", "loss", "low", "high", "difference"))
     for key in ("table", "alike"):

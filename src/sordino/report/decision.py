@@ -12,7 +12,7 @@ from sordino.core.spec import Algorithm, AnyUnit, ColumnUnit, NoisedSums, Scheme
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.number import Interaction
-from sordino.fitting.tasks import task_of
+from sordino.fitting.tasks.base import task_of
 from sordino.inference.summary import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import COEFFICIENTS, is_constant, measured_of

@@ -19,7 +19,7 @@ from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain, parse, read_bytes, read_text
 from sordino.core.validate import InputError, refuse
 from sordino.estimators.replay import replay_release
-from sordino.fitting.tasks import Begin, ignore_progress
+from sordino.fitting.tasks.base import Begin, ignore_progress
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import ARRAYS, DOCUMENT, LARGEST_FILE

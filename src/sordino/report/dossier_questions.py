@@ -11,7 +11,7 @@ from sordino.accounting.evaluate import caller_checks
 from sordino.core.bound import Bound, floating_point_line
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import column_of
-from sordino.fitting.tasks import EXPECTED_ERROR
+from sordino.fitting.tasks.base import EXPECTED_ERROR
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import is_constant
 from sordino.ledger.release.document import BY_SCHEMA

@@ -25,7 +25,7 @@ from sordino.core.gaussian import show_down, show_up
 from sordino.core.results import Result
 from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, column_of
 from sordino.core.validate import InputError
-from sordino.fitting.tasks import Begin, ignore_progress, task_of
+from sordino.fitting.tasks.base import Begin, ignore_progress, task_of
 from sordino.inference.release import answering, parameters_of
 from sordino.inference.summary import Summary, coefficients_if_known
 from sordino.ledger.release import StoredRelease

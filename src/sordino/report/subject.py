@@ -19,12 +19,12 @@ from sordino.core.spec import FileDataset, NoisedSums, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, one_of, shown_names
 from sordino.estimators.replay import unplanned
-from sordino.explore.look_plan import look_cautions
+from sordino.explore.looks import look_cautions
 from sordino.explore.selection import CHOSEN, choice_caution
 from sordino.fitting.custom_methods import CUSTOM, WEIGHTS, natural_cautions, points_caution
 from sordino.fitting.gradient_runs import NETWORK
 from sordino.fitting.problem import delta_cautions
-from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, TASKS, task_of
+from sordino.fitting.tasks.base import ASKED, EXPECTED_ERROR, TASKS, task_of
 from sordino.inference.summary import CHECK, COMPARISON, LOOK
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease, coverage

@@ -9,7 +9,7 @@ import numpy as np
 
 from sordino.data import Number, Target
 from sordino.estimators import ESTIMATORS, ArrayBounds, PrivateLinearRegression
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.tasks.base import TASKS
 from sordino.inference.release import parameters_of
 from sordino.ledger.release import release_coverage, write_release
 from sordino.ledger.release.coverage import (

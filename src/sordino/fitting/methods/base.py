@@ -13,9 +13,8 @@ from sordino.core.spec import Batch, Composite, ConstantSchedule, ListSchedule, 
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, instance_of, one_of
 from sordino.data import Schema
-from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.problem import MOST_COLUMNS, FitProblem, Sources
-from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, Task
+from sordino.fitting.problem import MOST_COLUMNS, EncodedRows, FitProblem, Sources
+from sordino.fitting.tasks.base import AUTO, AUTO_OR_CONSTANT, FALLBACK, Task
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.mechanisms.rounds import REPLACED
 

@@ -15,7 +15,6 @@ from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.spec import ConstantSchedule, Spec
 from sordino.core.validate import instance_of
 from sordino.data import Category, Measurement
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     CLASS_SCORES,
     NUMBER_SCORES,
@@ -27,7 +26,7 @@ from sordino.fitting.methods.base import (
     in_parts,
     method,
 )
-from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources
 from sordino.ledger.release.coverage import (
     FAR,
     MOST_COEFFICIENTS,

@@ -1,7 +1,7 @@
 """The best constant, learned from noised counts: what is left when a budget is too small for anything else."""
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -9,10 +9,9 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import FitPlan, Method, Outcome, method, sums_over_all, target_bound
-from sordino.fitting.problem import FitProblem, Sources, class_codes
-from sordino.fitting.tasks import TASKS
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources, class_codes
+from sordino.fitting.tasks.base import TASKS
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds import ExactRounds
@@ -54,8 +53,16 @@ class BestConstant(Method):
 
     def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         check_size(rows.X)
-        fitted = _regression if plan.problem.classes is None else _classification
-        return fitted(plan.problem, plan.spec, rows.y, sources.fresh())
+        problem, task = plan.problem, plan.problem.task
+        fitted = _regression if problem.classes is None else _classification
+        scores, variances, residual_variance = fitted(problem, plan.spec, rows.y, sources.fresh())
+        if not task.linear:  # the linear model whose intercept stands for a network's constant
+            task = TASKS["classification" if task.classifies else "regression"]
+        # A posterior of an intercept and of nothing else: no coefficient is in a release that was not estimated.
+        named = task.model(problem, residual_variance)
+        posterior = DenseGaussianPosterior(build_model(named), scores, np.diag(variances))
+        more = {"residual_variance": residual_variance} if problem.classes is None else {}
+        return Outcome(posterior, named, {LEARNED: A_CONSTANT, **more})
 
 
 def _whole_scale(problem: FitProblem) -> float:
@@ -63,7 +70,8 @@ def _whole_scale(problem: FitProblem) -> float:
     return problem.clips / problem.epsilon * (1.0 + 1e-9)
 
 
-def _regression(problem: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
+def _regression(problem: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> tuple[Array, Array, float]:
+    """The constant, its variance, and that of residuals."""
     bound = target_bound(problem)
     scaled = np.clip(y / bound, -1.0, 1.0)
     rounds = ExactRounds(spec, _TARGETS, len(y), 2, randomness)
@@ -74,11 +82,11 @@ def _regression(problem: FitProblem, spec: Spec, y: Array, randomness: Randomnes
     mean, variance = _shrunk(first / problem.records, noise / problem.records, 0.0)
     residual = float(np.clip(second / problem.records - mean**2, 1e-3, 1.0))
     spread = np.array([bound**2 * (variance + residual / problem.records)])
-    settings = {"residual_variance": bound**2 * residual}
-    return _outcome(problem, np.array([bound * mean]), spread, bound**2 * residual, settings)
+    return np.array([bound * mean]), spread, bound**2 * residual
 
 
-def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
+def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> tuple[Array, Array, float]:
+    """The scores of the classes, and their variances."""
     classes = problem.classes or 2
     if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
         scale = _whole_scale(problem)
@@ -98,7 +106,7 @@ def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Rando
         scores, variances = np.array([special.logit(shares[1])]), np.array([spread[1] / (1.0 - shares[1]) ** 2])
     else:
         scores, variances = np.log(shares), spread
-    return _outcome(problem, scores, np.minimum(variances, 10.0), 1.0, {})
+    return scores, np.minimum(variances, 10.0), 1.0
 
 
 def _shrunk(value: float, noise: float, prior: float) -> tuple[float, float]:
@@ -106,15 +114,3 @@ def _shrunk(value: float, noise: float, prior: float) -> tuple[float, float]:
     spread = 0.25
     gain = spread / (spread + noise * noise)
     return float(prior + gain * (value - prior)), float(gain * noise * noise) + _NEGLIGIBLE
-
-
-def _outcome(
-    problem: FitProblem, scores: Array, variances: Array, residual_variance: float, settings: dict[str, Any]
-) -> Outcome:
-    """The posterior of an intercept and of nothing else: no coefficient is in a release that was not estimated."""
-    # The linear model whose intercept stands for a network's constant.
-    linear = TASKS["classification" if problem.task.classifies else "regression"]
-    task = problem.task if problem.task.linear else linear
-    named = task.model(problem, residual_variance)
-    posterior = DenseGaussianPosterior(build_model(named), scores, np.diag(variances))
-    return Outcome(posterior, named, {LEARNED: A_CONSTANT, **settings})

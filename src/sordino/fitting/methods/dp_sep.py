@@ -12,19 +12,11 @@ import numpy as np
 
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import ListSchedule, Spec
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import FitPlan, Method, Outcome, in_parts, method, sums_of, sums_over_all
 from sordino.fitting.methods.dp_vi import SHARE_OF_CHECK, check_rounds, check_spec, noised_residual_variance, scores_at
-from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
-from sordino.mechanisms.messages import (
-    CentredCoordinates,
-    MessagePassingRelease,
-    Prior,
-    RaiseAroundMean,
-    Refinement,
-    run_message_passing,
-)
+from sordino.mechanisms import messages
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, FactorisedPosterior, Posterior
 from sordino.models.base import Model, describe_model
 from sordino.models.families.networks import MLPRegression
@@ -107,7 +99,10 @@ class StochasticExpectationPropagation(Method):
         steps = _steps_spec(problem, rounds)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
         lattice = sums_of(steps), rounds.site.family(problem.features).size
-        return FitPlan(self, problem, spec, _predicted(problem, rounds, steps), lattice=lattice)
+        # Noise beside what all messages sum to takes the error from half the constant's to all of it.
+        size = rounds.site.family(problem.features).dim
+        noise = float(sums_of(steps).noise_multiplier.values(1)[0]) * math.sqrt(size * rounds.last)
+        return FitPlan(self, problem, spec, min(1.5, 0.5 + 2.0 * noise / problem.records), lattice=lattice)
 
     def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, rounds = plan.problem, rounds_of(plan.problem)
@@ -115,10 +110,14 @@ class StochasticExpectationPropagation(Method):
         # About how large the noise in a precision is after the last rounds: below it, an eigenvalue says nothing.
         width = 1 if isinstance(rounds.site, NetworkSite) else problem.features
         noise = float(sums_of(steps).sum_noise[0]) / rounds.weight * math.sqrt(rounds.last * width)
-        repair = RaiseAroundMean(max(rounds.floor, noise))
-        refinement = Refinement(CentredCoordinates(rounds.weight), repair, start_scale=rounds.start_scale)
+        repair = messages.RaiseAroundMean(max(rounds.floor, noise))
+        refinement = messages.Refinement(
+            messages.CentredCoordinates(rounds.weight), repair, start_scale=rounds.start_scale
+        )
         X, y = rounds.unit * rows.X, rounds.target_unit * rows.y
-        release = run_message_passing(steps, rounds.site, X, y, sources.fresh(), prior=Prior(), refinement=refinement)
+        release = messages.run_message_passing(
+            steps, rounds.site, X, y, sources.fresh(), prior=messages.Prior(), refinement=refinement
+        )
         model = _model(problem, _RESIDUAL**2)
         posterior = _posterior(problem, release, model, rounds)
         if not check_rounds(problem):
@@ -141,7 +140,9 @@ def _model(problem: FitProblem, residual_variance: float) -> Model:
     return replace(model, activation="relu") if isinstance(model, MLPRegression) else model
 
 
-def _posterior(problem: FitProblem, release: MessagePassingRelease, model: Model, rounds: MessageRounds) -> Posterior:
+def _posterior(
+    problem: FitProblem, release: messages.MessagePassingRelease, model: Model, rounds: MessageRounds
+) -> Posterior:
     """The release as a posterior over the model's parameters, for rows and targets in encoded units."""
     found = release.posterior
     if isinstance(rounds.site, MixtureSite):
@@ -159,10 +160,3 @@ def _posterior(problem: FitProblem, release: MessagePassingRelease, model: Model
         for values in (found.mean, np.sqrt(found.variance))
     )
     return FactorisedPosterior(model, means, deviations)
-
-
-def _predicted(problem: FitProblem, rounds: MessageRounds, steps: Spec) -> float:
-    """Noise beside what all messages sum to takes the error from half the constant's to all of it."""
-    size = rounds.site.family(problem.features).dim
-    noise = float(sums_of(steps).noise_multiplier.values(1)[0]) * math.sqrt(size * rounds.last)
-    return min(1.5, 0.5 + 2.0 * noise / problem.records)

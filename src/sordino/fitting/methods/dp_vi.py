@@ -20,18 +20,12 @@ from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import FitPlan, Method, Outcome, in_parts, method, methods_of, sums_of, sums_over_all
-from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
 from sordino.mechanisms.rounds import ExactRounds
-from sordino.mechanisms.variational.evidence_bound import (
-    FactorisedGaussian,
-    VariationalOptions,
-    VariationalRelease,
-    run_variational,
-)
+from sordino.mechanisms.variational import evidence_bound
 from sordino.models.base import Model, describe_model
 from sordino.models.families.networks import DenseNetwork
 from sordino.noise.integer_sums import DIGITS, digits, vectors
@@ -77,7 +71,9 @@ _ROUNDS, _STEP_SIZE = 150, 0.03
 _RESIDUAL_VARIANCE = 0.02
 _LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-3, 1.0
 SHARE_OF_CHECK = 0.05
-_OPTIONS = VariationalOptions(family=FactorisedGaussian(first_deviation=0.02), start_scale=0.3, averaged=0.3)
+_OPTIONS = evidence_bound.VariationalOptions(
+    family=evidence_bound.FactorisedGaussian(first_deviation=0.02), start_scale=0.3, averaged=0.3
+)
 _MOST_PARAMETERS = 200_000
 _ROWS_PER_BLOCK = 4096
 _SQUARES = "squares of residuals, less a half"
@@ -104,15 +100,25 @@ class VariationalInference(Method):
         steps = _steps_spec(problem)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
         lattice = sums_of(steps), _OPTIONS.family.size(_model(problem).dim(problem.features))
-        return FitPlan(self, problem, spec, _predicted(problem, steps), lattice=lattice)
+        # The share of a move that is noise takes the error from half the constant's to all of it.
+        size, noise = lattice[1] // 2, float(sums_of(steps).noise_multiplier.values(1)[0])
+        ratio = noise * math.sqrt(2 * size) / problem.records / math.sqrt(_ROUNDS / 3)
+        return FitPlan(self, problem, spec, min(1.5, 0.5 + 2.0 * ratio), lattice=lattice)
 
     def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, X, y = plan.problem, rows.X, rows.y
         model = _model(problem)
         steepens = isinstance(model, DenseNetwork) and problem.classes is not None
         labels = (y + 1.0) / 2.0 if steepens and problem.classes == 2 else y
-        release = run_variational(_steps_spec(problem), model, X, labels, sources.fresh(), options=_OPTIONS)
-        posterior = _with_wandering(release, model)
+        release = evidence_bound.run_variational(
+            _steps_spec(problem), model, X, labels, sources.fresh(), options=_OPTIONS
+        )
+        if release.iterates is None:
+            raise InputError("The certificate covers the whole run. Use the view all-iterates.")
+        # The variational posterior, its variances plus those of the last rounds' means.
+        mean, log_deviation = np.split(np.asarray(release.phi, np.float64), 2)
+        last = np.asarray(release.iterates[-int(_OPTIONS.averaged * _ROUNDS) :, : len(mean)], np.float64)
+        posterior = FactorisedPosterior(model, mean, np.sqrt(np.exp(2.0 * log_deviation) + last.var(axis=0)))
         if steepens:
             return Outcome(_steepened(problem, model, posterior, X, labels, sources), describe_model(model))
         if not check_rounds(problem):
@@ -125,15 +131,6 @@ def _model(problem: FitProblem) -> Model:
     """The model of the task; where it has no penalty, with that of a prior of precision 1."""
     model = model_for(problem, _RESIDUAL_VARIANCE)
     return model if model.weight_decay else replace(model, weight_decay=1.0 / problem.records)
-
-
-def _with_wandering(release: VariationalRelease, model: Model) -> FactorisedPosterior:
-    """The variational posterior, its variances plus those of the last rounds' means."""
-    if release.iterates is None:
-        raise InputError("The certificate covers the whole run. Use the view all-iterates.")
-    mean, log_deviation = np.split(np.asarray(release.phi, np.float64), 2)
-    last = np.asarray(release.iterates[-int(_OPTIONS.averaged * _ROUNDS) :, : len(mean)], np.float64)
-    return FactorisedPosterior(model, mean, np.sqrt(np.exp(2.0 * log_deviation) + last.var(axis=0)))
 
 
 def noised_residual_variance(problem: FitProblem, residuals: Array, sources: Sources) -> float:
@@ -198,11 +195,3 @@ def check_spec(problem: FitProblem) -> Spec:
     query, bound = (_SQUARES, 0.5) if problem.classes is None else (_STEEPNESS, LENGTH)
     rounds = check_rounds(problem)
     return sums_over_all(problem, query, rounds, bound, problem.mu * math.sqrt(SHARE_OF_CHECK / rounds))
-
-
-def _predicted(problem: FitProblem, steps: Spec) -> float:
-    """The share of a move that is noise takes the error from half the constant's to all of it."""
-    size = model_for(problem, _RESIDUAL_VARIANCE).dim(problem.features)
-    noise = float(sums_of(steps).noise_multiplier.values(1)[0])
-    ratio = noise * math.sqrt(2 * size) / problem.records / math.sqrt(_ROUNDS / 3)
-    return min(1.5, 0.5 + 2.0 * ratio)

@@ -5,9 +5,8 @@ from typing import ClassVar
 
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.validate import instance_of
-from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import FitPlan, Method, Outcome, method, sums_of, sums_over_all, too_many_columns
-from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources, model_for
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.models.base import describe_model
 from sordino.models.families.regression import GaussianMixture

@@ -2,10 +2,16 @@
 
 Two noised sums of products of rows whiten them and give a linear start; rounds of natural gradients follow. For a
 number the scale of the residuals is counted before each stage of rounds, which sets the clip, and once more in the end,
-for intervals of new targets. What is asked, and how large the network is, follows from public numbers (`natural_plan`).
+for intervals of new targets.
+
+How large the network is follows from public numbers: with D parameters, n records and a privacy parameter mu, noise
+adds about (D / (n mu))^2 of the residual variance to the error, so D is a share of n mu. The settings were chosen on
+drawn tables (`bench/network_settings.py`), never on a real one.
 """
 
 import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -13,41 +19,166 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
-from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import FitPlan, Method, Outcome, in_parts, method, sums_of, target_bound
-from sordino.fitting.methods.natural_plan import (
-    SETTINGS,
-    NaturalSettings,
-    columns_read,
-    natural_predicted,
-    natural_specs,
-    network_of,
-    room_for_parameters,
-    settings_for,
-    sums_options,
-)
-from sordino.fitting.problem import FitProblem, Sources, class_codes
+from sordino.core.spec import ListSchedule, Spec
+from sordino.data import Category
+from sordino.fitting.methods import base
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources, class_codes
 from sordino.ledger.release.coverage import RAREST, RAREST_OVER_SIZE
-from sordino.mechanisms.networks.natural_gradients import (
-    MetricPoint,
-    NaturalDescent,
-    NaturalGradients,
-    Slope,
-    Whitening,
-    class_counts,
-    clipped_slope,
-    inverse_root,
-    residual_counts,
-    residual_sizes,
-    whitening,
-)
+from sordino.mechanisms.networks import natural_gradients as gradients
 from sordino.mechanisms.posterior.network import NetworkPosterior, median_size, residual_law
-from sordino.mechanisms.statistics.second_moments import run_statistics
+from sordino.mechanisms.statistics import second_moments
 from sordino.models.base import describe_model
-from sordino.models.families.networks import SkipNetwork
+from sordino.models.families.networks import SkipClassification, SkipNetwork, SkipRegression
 from sordino.noise.integer_sums import COVERED
 from sordino.noise.randomness import Purpose
 from sordino.noise.whole_rows import own_products
+
+_WIDTH = math.sqrt(3.0)  # a uniform number between its bounds, times this, has variance 1
+_SIZES, _CLASSES = "sizes of residuals, counted", "records of each class, counted"
+# Where hidden units can see every column only if there are fewer of them than this, they see numbers alone.
+_FEW_UNITS = 4
+
+
+@dataclass(frozen=True)
+class NaturalSettings:
+    """What was chosen on drawn tables.
+
+    `efolds` is the sum of all step sizes, which fall in equal steps to a share `end` of the first. `share` is that of
+    parameters in n mu, `kept` that of the rounds whose points are averaged.
+    """
+
+    share: float
+    stages: int
+    clip: float
+    end: float
+    damping: float
+    whitening: float
+    cross: float
+    output: float
+    kept: float
+    shrunk: bool
+    rounds: int = 150
+    efolds: float = 5.0
+    momentum: float = 0.5
+    start: float = 0.3
+    most: int = 240
+    cut: float = 4.0
+    share_of_scale: float = 0.01
+    share_of_check: float = 0.04
+    share_of_classes: float = 0.03
+
+    @property
+    def step_sizes(self) -> Array:
+        first = 2.0 * self.efolds / self.rounds / (1.0 + self.end)
+        return np.linspace(first, self.end * first, self.rounds)
+
+    @property
+    def rounds_of_stages(self) -> tuple[int, ...]:
+        return tuple(np.diff(np.arange(self.stages + 1) * self.rounds // self.stages).tolist())
+
+
+_NUMBERS = NaturalSettings(
+    share=0.1, stages=3, clip=0.15, end=0.15, damping=0.02, whitening=0.1, cross=0.6, output=0.5, kept=0.4, shrunk=True
+)
+_LABELS = NaturalSettings(
+    share=0.03, stages=1, clip=0.8, end=0.1, damping=0.03, whitening=0.08, cross=0.3, output=0.3, kept=0.5, shrunk=False
+)
+SETTINGS = {"network-regression": _NUMBERS, "network-classification": _LABELS}
+
+
+# Tables of numbers with fewer records times mu get more damping of the metric and fewer units.
+# Chosen on the two shapes of `papers/vinaroz_park/sets.py` that have so few, 24 tables of each.
+_FEW, _SHARE_OF_FEW, _DAMPING_OF_FEW = 600.0, 0.05, 0.15
+
+
+def settings_for(problem: FitProblem, settings: NaturalSettings) -> NaturalSettings:
+    """The settings of a task as they are used with so many records and such a budget."""
+    if problem.classes is not None or problem.records * problem.mu >= _FEW:
+        return settings
+    return replace(settings, share=min(settings.share, _SHARE_OF_FEW), damping=max(settings.damping, _DAMPING_OF_FEW))
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Which encoded columns the network reads, by a public map of (x, 1); hidden units see the first ones."""
+
+    first: Array
+    seen: int
+    squares: float
+
+    @property
+    def count(self) -> int:
+        return self.first.shape[1]
+
+
+def columns_read(problem: FitProblem, fewest: int = _FEW_UNITS, room: float = math.inf) -> Columns:
+    """Numbers first; `room` is for parameters, and where it holds too few units that see all, they see numbers."""
+    schema, numbers, others = problem.schema, list[tuple[int, float]](), list[int]()
+    squares = 0.0
+    for feature, block in schema.blocks:
+        if isinstance(feature.kind, Category):
+            others += range(block.start, block.stop)
+            squares += _WIDTH**2
+        else:
+            numbers += [(place, _WIDTH / feature.kind.block_norm) for place in range(block.start, block.stop)]
+            squares += block.stop - block.start
+    scaled = numbers + [(place, _WIDTH) for place in others]
+    first = np.zeros((problem.features + 1, len(scaled)))
+    for column, (place, scale) in enumerate(scaled):
+        first[place, column] = scale
+    outputs = problem.outputs
+    see_all = not numbers or (room - outputs * (1 + len(scaled))) / (len(scaled) + 1 + outputs) >= fewest
+    return Columns(first, len(scaled) if see_all else len(numbers), squares)
+
+
+def room_for_parameters(problem: FitProblem, settings: NaturalSettings) -> float:
+    """For parameters: a share of n mu, halved where a record counts twice less, and no more than time allows."""
+    return min(settings.share * problem.records * problem.mu, settings.most)
+
+
+def network_of(problem: FitProblem, settings: NaturalSettings, variance: float = 1.0) -> SkipNetwork:
+    """The network for so many records of a public shape; its size as asked for, or as noise allows."""
+    room, asked, outputs = room_for_parameters(problem, settings), problem.settings["hidden"], problem.outputs
+    columns = columns_read(problem, room=room)
+    units = math.floor((room - outputs * (1 + columns.count)) / (columns.seen + 1 + outputs))
+    hidden = max(1, units) if asked is None else asked[0]
+    if problem.classes is None:
+        return SkipRegression(hidden, columns.seen, settings.cut, noise_precision=1.0 / variance)
+    return SkipClassification(hidden, columns.seen, settings.cut, classes=problem.classes)
+
+
+def sums_options(problem: FitProblem, settings: NaturalSettings, length: float) -> second_moments.StatisticsOptions:
+    """How the products of rows are summed, for rows of at most this length."""
+    bound = base.target_bound(problem) if problem.classes is None else 1.0
+    cross = settings.cross if problem.outputs == 1 else 0.01  # several classes are no number
+    return second_moments.StatisticsOptions(
+        length, bound, stack=second_moments.StatisticsStack(cross=cross, square=0.5 * cross)
+    )
+
+
+def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Spec]:
+    """All that is asked, in order: products twice, counts of classes or sizes before steps, and sizes in the end."""
+    for _ in range(2):
+        noise = base.multiplier(problem.mu * math.sqrt(settings.whitening / 2))
+        options = sums_options(problem, settings, 1.0)
+        yield second_moments.statistics_spec(problem.records, noise, problem.relation, options, problem.delta)
+    numbers = problem.classes is None
+    counted = settings.stages * settings.share_of_scale + settings.share_of_check
+    if not numbers:
+        counted = settings.share_of_classes
+        yield base.counts_spec(problem, _CLASSES, counted)
+    mu = problem.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
+    begin = 0
+    for rounds in settings.rounds_of_stages:
+        if numbers:
+            yield base.counts_spec(problem, _SIZES, settings.share_of_scale)
+        steps = ListSchedule(tuple(settings.step_sizes[begin : begin + rounds].tolist()))
+        words = "natural gradients of a network with a linear part"
+        yield base.sums_over_all(problem, words, rounds, 1.0, mu, step_size=steps)
+        begin += rounds
+    if numbers:
+        yield base.counts_spec(problem, _SIZES, settings.share_of_check)
+
 
 _MOST_PARAMETERS = 500
 _ROOM = 1.5  # squared rows may be this much longer than their mean before they are shortened
@@ -66,14 +197,13 @@ _LAST_ENDS = np.array([0.2, 0.45, 0.75, 1.1, 1.5, 2.0, 2.6, 3.4])
 _NORMAL_MEDIAN = 0.6745
 
 
-@method("natural")
-class NaturalNetwork(Method):
+@base.method("natural")
+class NaturalNetwork(base.Method):
     """Noised natural gradients of a network with one hidden layer beside a linear part."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def __init__(self, settings: dict[str, NaturalSettings] | None = None) -> None:
-        self.settings = SETTINGS if settings is None else settings
+    settings: Mapping[str, NaturalSettings] = SETTINGS
 
     def refusal(self, problem: FitProblem) -> str | None:
         asked = problem.settings["hidden"]
@@ -90,12 +220,15 @@ class NaturalNetwork(Method):
     def _settings(self, problem: FitProblem) -> NaturalSettings:
         return settings_for(problem, self.settings[problem.task.word])
 
-    def plan(self, problem: FitProblem) -> FitPlan:
+    def plan(self, problem: FitProblem) -> base.FitPlan:
         settings = self._settings(problem)
         specs = natural_specs(problem, settings)
-        return FitPlan(self, problem, in_parts(problem, *specs), natural_predicted(problem, settings))
+        # Half the variance is explained, and noise adds what it does to a parameter.
+        size = network_of(problem, settings).dim(columns_read(problem).count)
+        noise = (1.5 * problem.clips * size / (problem.records * problem.mu)) ** 2
+        return base.FitPlan(self, problem, base.in_parts(problem, *specs), min(1.5, math.sqrt(0.5 + noise)))
 
-    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: base.FitPlan, rows: EncodedRows, sources: Sources) -> base.Outcome:
         return _Run(plan.problem, self._settings(plan.problem), rows.X, rows.y, sources).outcome()
 
 
@@ -117,7 +250,7 @@ class _Run:
         self.X, self.y = X, y
         self.records = problem.records
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> base.Outcome:
         settings, problem = self.settings, self.problem
         transform, linear = self._whitened()
         rows = self._rows(transform)
@@ -125,15 +258,21 @@ class _Run:
         codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, problem.classes or 2)
         targets = np.asarray(codes, np.float64)
         model = network_of(problem, settings)
-        counts = None if numbers else self._classes(targets)
+        counts = None
+        if not numbers:  # as many records of a class as the noise, where it hides them
+            spec = next(self.specs)
+            noised = gradients.class_counts(spec, targets, problem.classes or 2, self.sources.fresh())
+            counts = np.maximum(noised, float(base.sums_of(spec).sum_noise[0]))
         found, covariance, scale = self._followed(model, rows, targets, linear, counts)
         if counts is not None:
             fewest = float(counts.min())
             rarest = {RAREST: fewest * problem.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
-            return Outcome(NetworkPosterior(model, transform, found, covariance), describe_model(model), rarest)
+            return base.Outcome(NetworkPosterior(model, transform, found, covariance), describe_model(model), rarest)
         ends, spec = scale * _LAST_ENDS, next(self.specs)
-        sized = residual_counts(spec, residual_sizes(model, found, rows, targets), ends, self.sources.fresh())
-        variance, exponent = residual_law(sized, ends, self.records, float(sums_of(spec).sum_noise[0]))
+        sized = gradients.residual_counts(
+            spec, gradients.residual_sizes(model, found, rows, targets), ends, self.sources.fresh()
+        )
+        variance, exponent = residual_law(sized, ends, self.records, float(base.sums_of(spec).sum_noise[0]))
         # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
         # which the posterior's spread counts once more: intervals err on the wide side.
         variance *= linear.spread**2 * (1.0 + 2.0 * len(found) / self.records)
@@ -145,13 +284,7 @@ class _Run:
         means[inner + bias + outer] += linear.mean
         covariance = covariance * np.outer(factors, factors)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
-        return Outcome(NetworkPosterior(network, transform, means, covariance), describe_model(network), settled)
-
-    def _classes(self, codes: Array) -> Array:
-        """How many records each class has, with noise; as many as the noise where it hides them."""
-        spec = next(self.specs)
-        counts = class_counts(spec, codes, self.problem.classes or 2, self.sources.fresh())
-        return np.maximum(counts, float(sums_of(spec).sum_noise[0]))
+        return base.Outcome(NetworkPosterior(network, transform, means, covariance), describe_model(network), settled)
 
     def _rows(self, transform: Array) -> Array:
         return own_products(self.X, transform[:-1]) + transform[-1]
@@ -166,10 +299,12 @@ class _Run:
             options = sums_options(problem, settings, length)
             rows = np.column_stack([self._rows(transform), np.ones(len(self.X))])
             targets = self.y if problem.outputs == 1 else np.zeros(len(self.X))
-            release = run_statistics(next(self.specs), rows, targets, self.sources.fresh(), options=options)
+            release = second_moments.run_statistics(
+                next(self.specs), rows, targets, self.sources.fresh(), options=options
+            )
             gram, cross, square = options.stack.parts(release.statistics, rows.shape[1])
             unit = length**2 / self.records
-            step = whitening(unit * gram, unit * release.noise, columns.seen)
+            step = gradients.whitening(unit * gram, unit * release.noise, columns.seen)
             of_target = length * options.target_bound / self.records
             error = of_target * release.noise / options.stack.cross
             squared = options.target_bound**2 * square / self.records
@@ -180,9 +315,9 @@ class _Run:
             length = math.sqrt(_ROOM * (1.0 + float(step.variances.sum())))
         return transform, linear
 
-    def _linear(self, step: Whitening, moments: Array, cross: Array, error: float, square: float) -> _Linear:
+    def _linear(self, step: gradients.Whitening, moments: Array, cross: Array, error: float, square: float) -> _Linear:
         """Slopes of whitened columns, each shrunk by what is known of the noise in it."""
-        bound = target_bound(self.problem) if self.problem.classes is None else 1.0
+        bound = base.target_bound(self.problem) if self.problem.classes is None else 1.0
         mean = float(np.clip(cross[-1], -bound, bound))
         spread = math.sqrt(float(np.clip(square - mean**2, (_LEAST_SPREAD * bound) ** 2, bound**2)))
         together = (cross - mean * moments[:, -1])[:-1] @ step.transform[:-1, :-1]
@@ -216,24 +351,24 @@ class _Run:
         # Rows of the public law that stands for whitened ones.
         law = np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, rows.shape[1]))
         kept = max(1, int(settings.kept * settings.rounds))
-        descent = NaturalDescent(theta, settings.momentum, kept, settings.rounds)
+        descent = gradients.NaturalDescent(theta, settings.momentum, kept, settings.rounds)
         numbers = problem.classes is None
         damping = settings.damping + problem.settings["prior_precision"] / self.records
-        scale, made, root, slope = 1.0, 0, np.eye(len(theta)), Slope(1.0, 1.0)
+        scale, made, root, slope = 1.0, 0, np.eye(len(theta)), gradients.Slope(1.0, 1.0)
         reach = settings.clip * math.sqrt(len(theta))
         for rounds in settings.rounds_of_stages:
             if numbers:
-                sizes = residual_sizes(model, descent.theta, rows, targets)
-                counts = residual_counts(next(self.specs), sizes, _ENDS, self.sources.fresh())
+                sizes = gradients.residual_sizes(model, descent.theta, rows, targets)
+                counts = gradients.residual_counts(next(self.specs), sizes, _ENDS, self.sources.fresh())
                 scale = median_size(counts, _ENDS, self.records) / _NORMAL_MEDIAN
-            asked = NaturalGradients(next(self.specs), model, rows, targets, self.sources.fresh())
+            asked = gradients.NaturalGradients(next(self.specs), model, rows, targets, self.sources.fresh())
             step_sizes = asked.algorithm.schedule("step_size").values(rounds)
             clip = scale * reach
             for k in range(rounds):
                 if made % _RENEWED == 0:
-                    root = inverse_root(model, descent.theta, law, damping)
-                    slope = clipped_slope(model, MetricPoint(descent.theta, root, reach), law)
-                mean = asked(MetricPoint(descent.theta, root, clip), k)
+                    root = gradients.inverse_root(model, descent.theta, law, damping)
+                    slope = gradients.clipped_slope(model, gradients.MetricPoint(descent.theta, root, reach), law)
+                mean = asked(gradients.MetricPoint(descent.theta, root, clip), k)
                 descent.follow(root, mean, clip / slope.mean, float(step_sizes[k]), asked.noise)
                 made += 1
         found = descent.settled(root, shrunk=settings.shrunk)

@@ -16,38 +16,11 @@ from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
 from sordino.data import Measurement
-from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import (
-    NUMBER_SCORES,
-    FitPlan,
-    Method,
-    Outcome,
-    counts_spec,
-    error_over_constant,
-    in_parts,
-    method,
-    sums_of,
-    sums_over_all,
-    target_bound,
-    too_many_columns,
-)
-from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.methods import base
+from sordino.fitting.problem import EncodedRows, FitProblem, Sources, model_for
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
+from sordino.mechanisms.regression import ridge as engine
 from sordino.mechanisms.regression.plan import TYPICAL_SPREAD
-from sordino.mechanisms.regression.ridge import (
-    Geometry,
-    NoisedGradients,
-    NoisedProducts,
-    RidgeFit,
-    RidgePrior,
-    length_counts,
-    public_directions,
-    public_length,
-    public_middle,
-    read_geometry,
-    typical_length,
-    with_sketch,
-)
 from sordino.models.base import LinearScoreModel
 from sordino.models.families.regression import Huber
 from sordino.models.registry import build_model
@@ -109,26 +82,31 @@ class _Targets(NamedTuple):
         return y if self == _Targets() else (y - self.location) / self.scale
 
 
-@method("ridge")
-class RidgeSteps(Method):
+@base.method("ridge")
+class RidgeSteps(base.Method):
     """Centre, sketch and noised gradients of scaled rows under a normal prior."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def __init__(self, settings: RidgeSettings | None = None) -> None:
-        self.settings = settings or RidgeSettings()
+    settings: RidgeSettings = RidgeSettings()
 
     def refusal(self, problem: FitProblem) -> str | None:
         if not problem.schema.intercept:
             return "needs a schema with an intercept"
         if problem.features < 2:
             return "needs a column that can vary"
-        return too_many_columns(problem)
+        return base.too_many_columns(problem)
 
-    def plan(self, problem: FitProblem) -> FitPlan:
+    def plan(self, problem: FitProblem) -> base.FitPlan:
         asked, pace, parts = self._decided(problem)
-        predicted = self._expected_error(asked, parts, pace)
-        return FitPlan(self, problem, in_parts(asked, *filter(None, parts)), predicted, schema=asked.schema)
+        # The error over a constant's if columns were centred in their bounds and spread as is typical.
+        numbers, noise = asked.classes is None, _noise(asked, parts.centre)
+        geometry, targets = _read(asked, np.zeros(asked.features - 1 + (2 if numbers else 0)), noise)
+        fit = _fit(asked, self.settings, pace, geometry, targets, _noise(asked, parts.steps))
+        # A number starts at its noised mean, which is cut to the declared range; classes start at even odds.
+        located = (min(noise, 1.0) / TYPICAL_SPREAD) ** 2 if numbers else fit.prior.intercept**2
+        predicted = base.error_over_constant(asked, fit.expected_share, fit.expected_offset(located))
+        return base.FitPlan(self, problem, base.in_parts(asked, *filter(None, parts)), predicted, schema=asked.schema)
 
     def _decided(self, problem: FitProblem) -> tuple[FitProblem, RidgePace, _Parts]:
         """The problem as rows are read, the pace of the rounds, and what is asked for."""
@@ -138,33 +116,28 @@ class RidgeSteps(Method):
         pace = [one for one in self.settings.paces if budget >= one.least][-1]
         return asked, pace, _parts(asked, self.settings, pace)
 
-    def _expected_error(self, problem: FitProblem, parts: _Parts, pace: RidgePace) -> float:
-        """The error over a constant's if columns were centred in their bounds and spread as is typical."""
-        numbers, noise = problem.classes is None, _noise(problem, parts.centre)
-        geometry, targets = _read(problem, np.zeros(problem.features - 1 + (2 if numbers else 0)), noise)
-        fit = _fit(problem, self.settings, pace, geometry, targets, _noise(problem, parts.steps))
-        # A number starts at its noised mean, which is cut to the declared range; classes start at even odds.
-        located = (min(noise, 1.0) / TYPICAL_SPREAD) ** 2 if numbers else fit.prior.intercept**2
-        return error_over_constant(problem, fit.expected_share, fit.expected_offset(located))
-
-    def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: base.FitPlan, rows: EncodedRows, sources: Sources) -> base.Outcome:
         problem, pace, parts = self._decided(plan.problem)
         X, y = rows.X, rows.y
-        first = _first_rows(problem, X, y)
-        ones = NoisedProducts(parts.centre, first, sources.fresh(), 1, ones=True)
+        # The centre is read from columns less their public middle; with numbers as targets, from those and squares.
+        first = (X - engine.public_middle(problem.schema))[:, 1:]
+        if problem.classes is None:
+            part = np.clip(y / base.target_bound(problem), -1.0, 1.0)
+            first = np.column_stack([first, part, part * part])
+        ones = engine.NoisedProducts(parts.centre, first, sources.fresh(), 1, ones=True)
         geometry, targets = _read(problem, ones(np.zeros((first.shape[1], 1)), 0)[:, 0], ones.noise)
-        counts = length_counts(parts.lengths, geometry.rows(X), sources.fresh())
-        noise = float(sums_of(parts.lengths).sum_noise[0])
-        geometry = geometry.scaled_by(typical_length(counts, problem.records, noise))
+        counts = engine.length_counts(parts.lengths, geometry.rows(X), sources.fresh())
+        noise = float(base.sums_of(parts.lengths).sum_noise[0])
+        geometry = geometry.scaled_by(engine.typical_length(counts, problem.records, noise))
         if parts.sketch is not None:
             directions = _directions(problem)
-            asked = NoisedProducts(parts.sketch, geometry.rows(X), sources.fresh(), directions.shape[1])
+            asked = engine.NoisedProducts(parts.sketch, geometry.rows(X), sources.fresh(), directions.shape[1])
             # Two rounds of block power iteration; products are asked for in units of what is kept whole.
             first = asked(directions / _kept(problem), 0)
-            geometry = with_sketch(geometry, asked(np.linalg.qr(first)[0], 1), asked.noise)
+            geometry = engine.with_sketch(geometry, asked(np.linalg.qr(first)[0], 1), asked.noise)
         model, scaled, y = _learner(problem), geometry.rows(X), targets.standard(y)
         size = X.shape[1] * model.outputs
-        gradients = NoisedGradients(parts.steps, model, scaled, y, sources.fresh(), size)
+        gradients = engine.NoisedGradients(parts.steps, model, scaled, y, sources.fresh(), size)
         fitted = _fit(problem, self.settings, pace, geometry, targets, gradients.noise)
         answers = _followed(fitted, model.outputs, gradients)
         mean, encode = fitted.next_point(*answers), targets.scale * geometry.to_encoded
@@ -176,7 +149,7 @@ class RidgeSteps(Method):
         # What scores do not explain of the targets' variance.
         explained = float(np.trace(mean[1:].T @ geometry.products[1:, 1:] @ mean[1:]))
         named = problem.task.model(problem, targets.scale**2 * max(1.0 - explained, _LEAST_LEFT))
-        return Outcome(DenseGaussianPosterior(build_model(named), found.ravel(), covariance), named)
+        return base.Outcome(DenseGaussianPosterior(build_model(named), found.ravel(), covariance), named)
 
 
 def _learner(problem: FitProblem) -> LinearScoreModel:
@@ -185,46 +158,40 @@ def _learner(problem: FitProblem) -> LinearScoreModel:
     return instance_of("model", model_for(problem, 1.0), LinearScoreModel)
 
 
-def _first_rows(problem: FitProblem, X: Array, y: Array) -> Array:
-    """What the centre is read from: columns less their public middle; with numbers as targets, those and squares."""
-    less = (X - public_middle(problem.schema))[:, 1:]
+def _read(problem: FitProblem, mean: Array, noise: float) -> tuple[engine.Geometry, _Targets]:
     if problem.classes is not None:
-        return less
-    part = np.clip(y / target_bound(problem), -1.0, 1.0)
-    return np.column_stack([less, part, part * part])
-
-
-def _read(problem: FitProblem, mean: Array, noise: float) -> tuple[Geometry, _Targets]:
-    if problem.classes is not None:
-        return read_geometry(problem.schema, mean, noise), _Targets()
-    bound, (location, square) = target_bound(problem), mean[-2:]
+        return engine.read_geometry(problem.schema, mean, noise), _Targets()
+    bound, (location, square) = base.target_bound(problem), mean[-2:]
     variance = max(float(square - location**2), 2.0 * noise, _LEAST_SPREAD**2)
     targets = _Targets(bound * float(np.clip(location, -1.0, 1.0)), bound * min(math.sqrt(variance), 1.0))
-    return read_geometry(problem.schema, mean[:-2], noise), targets
+    return engine.read_geometry(problem.schema, mean[:-2], noise), targets
 
 
 def _parts(problem: FitProblem, settings: RidgeSettings, pace: RidgePace) -> _Parts:
-    mu, sketched = problem.mu, _shows(problem, settings)
+    mu, (columns, count) = problem.mu, _directions(problem).shape
+    # A sketch is made where it would show, above its noise, a direction with a good share of the rows' squares.
+    each = mu * math.sqrt(settings.share_of_sketch / _SKETCHES)
+    noise = problem.clips * _kept(problem) / each / problem.records
+    sketched = noise * (math.sqrt(columns) + math.sqrt(count)) / math.sqrt(count / columns) < _VISIBLE
     loss = {None: "Huber", 2: "logistic"}.get(problem.classes, "softmax")
-    length = public_length(problem.schema)
+    length = engine.public_length(problem.schema)
     length = length if problem.classes is not None else math.hypot(length, 1.0)
     query = "products of rows with 1, for their centre"
-    centre = sums_over_all(problem, query, 1, length, mu * math.sqrt(settings.share_of_centre))
-    lengths = counts_spec(problem, "lengths of rows, counted", settings.share_of_lengths)
+    centre = base.sums_over_all(problem, query, 1, length, mu * math.sqrt(settings.share_of_centre))
+    lengths = base.counts_spec(problem, "lengths of rows, counted", settings.share_of_lengths)
     sketch = None
     if sketched:
-        each = mu * math.sqrt(settings.share_of_sketch / _SKETCHES)
         words = "products of scaled rows with directions, in units of what is kept whole"
-        sketch = sums_over_all(problem, words, _SKETCHES, 1.0, each)
+        sketch = base.sums_over_all(problem, words, _SKETCHES, 1.0, each)
     left = 1.0 - settings.share_of_centre - settings.share_of_lengths - settings.share_of_sketch * sketched
     clip = pace.clip * math.sqrt(min(_learner(problem).outputs, 2))
     query = f"gradients of the {loss} loss of scaled rows"
-    steps = sums_over_all(problem, query, pace.rounds, clip, mu * math.sqrt(left / pace.rounds))
+    steps = base.sums_over_all(problem, query, pace.rounds, clip, mu * math.sqrt(left / pace.rounds))
     return _Parts(centre, lengths, sketch, steps)
 
 
 def _directions(problem: FitProblem) -> Array:
-    return public_directions(problem.features, min(_DIRECTIONS, problem.features - 1))
+    return engine.public_directions(problem.features, min(_DIRECTIONS, problem.features - 1))
 
 
 def _kept(problem: FitProblem) -> float:
@@ -232,32 +199,29 @@ def _kept(problem: FitProblem) -> float:
     return min(1.0, _KEPT * math.sqrt(_directions(problem).shape[1] / problem.features))
 
 
-def _shows(problem: FitProblem, settings: RidgeSettings) -> bool:
-    """Whether a sketch would show, above its noise, a direction with a good share of the rows' squares."""
-    columns, count = _directions(problem).shape
-    mu = problem.mu * math.sqrt(settings.share_of_sketch / _SKETCHES)
-    noise = problem.clips * _kept(problem) / mu / problem.records
-    return noise * (math.sqrt(columns) + math.sqrt(count)) / math.sqrt(count / columns) < _VISIBLE
-
-
 def _fit(
-    problem: FitProblem, settings: RidgeSettings, pace: RidgePace, geometry: Geometry, targets: _Targets, noise: float
-) -> RidgeFit:
+    problem: FitProblem,
+    settings: RidgeSettings,
+    pace: RidgePace,
+    geometry: engine.Geometry,
+    targets: _Targets,
+    noise: float,
+) -> engine.RidgeFit:
     declared = problem.settings.get("effect_scale") or 1.0
     if problem.classes is None:
         kind = problem.schema.declared_target().kind
         if declared != 1.0 and isinstance(kind, Measurement):
             declared /= kind.centre_and_scale[1] * targets.scale
-        prior = RidgePrior(declared * settings.effects, NUMBER_SCORES, NUMBER_SCORES)
-        return RidgeFit(geometry, prior, _SLOPE, problem.records, noise, pace.rounds, pace.averaged)
-    prior = RidgePrior(declared * settings.effects, declared * settings.scores, _INTERCEPT)
-    share = 1.0 / max(2, problem.classes)
-    # Two classes have the tuned slope; of more, each is rarer.
-    slope = settings.slope * 4.0 * share * (1.0 - share)
-    return RidgeFit(geometry, prior, slope, problem.records, noise, pace.rounds, pace.averaged)
+        prior, slope = engine.RidgePrior(declared * settings.effects, base.NUMBER_SCORES, base.NUMBER_SCORES), _SLOPE
+    else:
+        prior = engine.RidgePrior(declared * settings.effects, declared * settings.scores, _INTERCEPT)
+        share = 1.0 / max(2, problem.classes)
+        # Two classes have the tuned slope; of more, each is rarer.
+        slope = settings.slope * 4.0 * share * (1.0 - share)
+    return engine.RidgeFit(geometry, prior, slope, problem.records, noise, pace.rounds, pace.averaged)
 
 
-def _followed(fitted: RidgeFit, outputs: int, asked: Callable[[Array, int], Array]) -> tuple[Array, Array]:
+def _followed(fitted: engine.RidgeFit, outputs: int, asked: Callable[[Array, int], Array]) -> tuple[Array, Array]:
     """Points and noised gradients: every round is asked for at the point that the rounds before it give."""
     shape = (fitted.rounds, len(fitted.geometry.centre), outputs)
     points, gradients = np.zeros(shape), np.zeros(shape)
@@ -270,4 +234,4 @@ def _followed(fitted: RidgeFit, outputs: int, asked: Callable[[Array, int], Arra
 
 def _noise(problem: FitProblem, spec: Spec) -> float:
     """The deviation of the noise on a mean of the first round."""
-    return float(sums_of(spec).sum_noise[0]) / problem.records
+    return float(base.sums_of(spec).sum_noise[0]) / problem.records

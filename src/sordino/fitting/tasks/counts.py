@@ -10,19 +10,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, refuse
-from sordino.fitting.tasks.base import (
-    EFFECT_SCALE,
-    NO_DECAY,
-    EngineTarget,
-    Task,
-    TaskOption,
-    blocks,
-    column_name,
-    declared_number,
-    is_number,
-    or_none,
-    task,
-)
+from sordino.fitting.tasks import base
 
 if TYPE_CHECKING:
     from sordino.data import ColumnKind, Number, Schema
@@ -44,8 +32,8 @@ def _limits(problem: "FitProblem") -> tuple[float, float]:
     return kind.low, kind.high
 
 
-@task
-class Counts(Task):
+@base.task
+class Counts(base.Task):
     """A count of what happened, by Poisson's law or one that varies more."""
 
     word = "count-regression"
@@ -54,11 +42,13 @@ class Counts(Task):
     methods = ("bounded-influence",)
     families = ("poisson",)
     options = (
-        TaskOption(
-            "exposure", or_none(column_name), help="Counts only: the column with the exposure (follow-up time)."
+        base.TaskOption(
+            "exposure",
+            base.or_none(base.column_name),
+            help="Counts only: the column with the exposure (follow-up time).",
         ),
-        TaskOption("overdispersed", _flag, False, "Poisson only: like negative-binomial.", bool),
-        EFFECT_SCALE,
+        base.TaskOption("overdispersed", _flag, False, "Poisson only: like negative-binomial.", bool),
+        base.EFFECT_SCALE,
     )
     outcome = "rate"
     ratio = "rate ratio"
@@ -68,20 +58,20 @@ class Counts(Task):
 
     def check_target(self, name: str, kind: "ColumnKind") -> None:
         super().check_target(name, kind)
-        if not is_number(kind) or kind.low < 0.0 or kind.high < 1.0:
+        if not base.is_number(kind) or kind.low < 0.0 or kind.high < 1.0:
             raise InputError(
                 "A target of counts must be a number with low at least 0 and high at least 1; declare both."
             )
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         most = max(_limits(problem)[1], 1.0)
-        return NamedModel("poisson", (NO_DECAY, ("rate_cap", most), ("count_cap", most)))
+        return NamedModel("poisson", (base.NO_DECAY, ("rate_cap", most), ("count_cap", most)))
 
     def family(self, problem: "FitProblem") -> str:
         return "negative-binomial" if problem.settings["overdispersed"] else "poisson"
 
-    def engine_target(self, problem: "FitProblem") -> EngineTarget:
-        return EngineTarget(_limits(problem))
+    def engine_target(self, problem: "FitProblem") -> base.EngineTarget:
+        return base.EngineTarget(_limits(problem))
 
     def engine_targets(self, schema: "Schema", y: Array) -> Array:
         return schema.declared_target().kind.decode(y)
@@ -90,14 +80,13 @@ class Counts(Task):
         name = settings.get("exposure")
         if name is None:
             return None
-        place, kind = declared_number(schema, "exposure", name)
+        place, kind = base.declared_number(schema, "exposure", name)
         if kind.low <= 0.0:
             raise InputError(f"The exposure {name!r} must be a number above 0; declare a positive low.")
         return place, kind
 
     def exposures(self, schema: "Schema", settings: Mapping[str, object], X: Array) -> Array:
-        found = self.exposure(schema, settings)
-        if found is None:
+        if (found := self.exposure(schema, settings)) is None:
             return np.ones(len(X))
         place, kind = found
         return np.clip(kind.decode(X[:, place]), kind.low, kind.high)
@@ -110,7 +99,7 @@ class Counts(Task):
 
     def regression(self, fit: "Predictor", X: Array) -> tuple[Array, Array]:
         law = fit.coefficient_law
-        found = [law.counts(law.scores(law.draws, block)[..., 0], fit.exposures(block)) for block in blocks(X)]
+        found = [law.counts(law.scores(law.draws, block)[..., 0], fit.exposures(block)) for block in base.blocks(X)]
         return np.concatenate([one.mean for one in found]), np.concatenate([one.variance for one in found])
 
     def scored_means(self, fit: "Predictor", X: Array, scores: Array, rates: Array) -> tuple[Array, Array]:
@@ -118,7 +107,7 @@ class Counts(Task):
         return means, np.sqrt(means + fit.coefficient_law.dispersion * means * means)
 
     def interval(self, fit: "Predictor", X: Array, tail: float) -> tuple[Array, Array]:
-        drawn = [fit.sample(block, _DRAWN) for block in blocks(X)]
+        drawn = [fit.sample(block, _DRAWN) for block in base.blocks(X)]
         low, high = np.concatenate([np.quantile(one, [tail, 1.0 - tail], axis=0) for one in drawn], axis=1)
         return np.floor(low), np.ceil(high)
 

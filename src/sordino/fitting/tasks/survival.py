@@ -13,19 +13,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, Interval, number, refuse, whole_number
-from sordino.fitting.tasks.base import (
-    EFFECT_SCALE,
-    NO_DECAY,
-    EngineTarget,
-    SurvivalTime,
-    Task,
-    TaskOption,
-    blocks,
-    column_name,
-    declared_number,
-    is_number,
-    task,
-)
+from sordino.fitting.tasks import base
 from sordino.fitting.tasks.counts import LARGEST_SCORE
 
 if TYPE_CHECKING:
@@ -34,6 +22,7 @@ if TYPE_CHECKING:
     from sordino.fitting.problem import FitProblem
 
 MOST_BINS = Interval(2, 64)  # how many time bins hazards may have
+_TIME_HELP = "Cox only: the column of times; the target says if the event happened."
 _BINS_HELP = "Cox only: how many equal time bins, or edges such as 0,1,2,4; absent: 4."
 _ROWS = 256  # rows at a time where every draw has a chance for each row
 
@@ -56,8 +45,8 @@ def _bins_of_words(text: str) -> int | list[float]:
         raise refuse("--bins", "to be a number of bins, or edges such as 0,1,2,4", text) from None
 
 
-@task
-class Survival(Task):
+@base.task
+class Survival(base.Task):
     """Whether an event happened up to a time, and when."""
 
     word = "hazard-regression"
@@ -66,9 +55,11 @@ class Survival(Task):
     methods = ("bounded-influence",)
     families = ("poisson",)
     options = (
-        TaskOption("time", column_name, help="Cox only: the column of times; the target says if the event happened."),
-        TaskOption("bins", _bins, 4, _BINS_HELP, read=_bins_of_words),
-        EFFECT_SCALE,
+        base.TaskOption(
+            "time", base.column_name, help="Cox only: the column of times; the target says if the event happened."
+        ),
+        base.TaskOption("bins", _bins, 4, _BINS_HELP, read=_bins_of_words),
+        base.EFFECT_SCALE,
     )
     outcome = "chance of the event"
     ratio = "hazard ratio"
@@ -78,28 +69,28 @@ class Survival(Task):
 
     def check_target(self, name: str, kind: "ColumnKind") -> None:
         super().check_target(name, kind)
-        if kind.word != "boolean" and (not is_number(kind) or (kind.low, kind.high) != (0.0, 1.0)):
+        if kind.word != "boolean" and (not base.is_number(kind) or (kind.low, kind.high) != (0.0, 1.0)):
             wanted = "yes or no, or a number from 0 to 1. Declare it as boolean."
             raise InputError(f"The target must say whether the event happened: {wanted}")
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         # Events in bins are counts with exposure.
-        return NamedModel("poisson", (NO_DECAY, ("rate_cap", 1.0), ("count_cap", 1.0)))
+        return NamedModel("poisson", (base.NO_DECAY, ("rate_cap", 1.0), ("count_cap", 1.0)))
 
     def family(self, problem: "FitProblem") -> str:
         return "cox"
 
-    def engine_target(self, problem: "FitProblem") -> EngineTarget:
-        return EngineTarget()
+    def engine_target(self, problem: "FitProblem") -> base.EngineTarget:
+        return base.EngineTarget()
 
     def engine_targets(self, schema: "Schema", y: Array) -> NDArray[np.bool_]:
         """Whether a record ended with the event."""
         kind = schema.declared_target().kind
         return kind.decode(y) > 0.5 if kind.word == "number" else y > 0.0
 
-    def times(self, schema: "Schema", settings: Mapping[str, object]) -> SurvivalTime:
+    def times(self, schema: "Schema", settings: Mapping[str, object]) -> base.SurvivalTime:
         name, bins = settings["time"], settings["bins"]
-        place, kind = declared_number(schema, "time", name)
+        place, kind = base.declared_number(schema, "time", name)
         edges = np.linspace(kind.low, kind.high, bins + 1) if isinstance(bins, int) else np.array(bins, np.float64)
         if edges[0] > kind.low or edges[-2] >= kind.high:
             raise InputError(
@@ -107,7 +98,7 @@ class Survival(Task):
                 f"before the highest, got edges from {edges[0]:g} to {edges[-1]:g} for times from {kind.low:g} to "
                 f"{kind.high:g}; change the bins or the bounds of {name!r}."
             )
-        return SurvivalTime(place, kind, edges)
+        return base.SurvivalTime(place, kind, edges)
 
     def kept_settings(self, schema: "Schema", settings: Mapping[str, object]) -> dict[str, object]:
         return {"time": settings["time"], "bins": self.times(schema, settings).edges.tolist()}
@@ -147,7 +138,7 @@ class Survival(Task):
     def regression(self, fit: "Predictor", X: Array) -> tuple[Array, Array]:
         law = fit.coefficient_law
         weights = np.asarray(law.weights)
-        found = np.concatenate([weights @ self.chances(fit, law.draws, block) for block in blocks(X, _ROWS)])
+        found = np.concatenate([weights @ self.chances(fit, law.draws, block) for block in base.blocks(X, _ROWS)])
         return found, found * (1.0 - found)
 
     def interval(self, fit: "Predictor", X: Array, tail: float) -> tuple[Array, Array]:

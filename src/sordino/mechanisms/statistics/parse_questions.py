@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from sordino.core.validate import InputError, Interval, Mistakes, one_of, shown_names, whole_number
 from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Schema
-from sordino.mechanisms.statistics.grouped import Described, Grouped
+from sordino.data.columns.base import repeats
+from sordino.mechanisms.statistics.answers import Described, Grouped
 from sordino.mechanisms.statistics.population import CorrelationTest, IndependenceTest, MeansTest, SurvivalCurve
 from sordino.mechanisms.statistics.questions import (
     Bounds,
@@ -48,8 +49,7 @@ def parsed(questions: Sequence[str], schema: Schema, names: Sequence[str]) -> tu
             found.append(_parsed(text, schema, tuple(names)))
         except InputError as error:
             errors += error.errors if isinstance(error, Mistakes) else (error,)
-    repeated = [text for place, text in enumerate(listed) if text in listed[:place]]
-    if repeated:
+    if repeated := repeats(map(str, listed)):
         errors.append(InputError(f"Expected different questions, got {shown_names(repeated)} twice; leave one out."))
     if errors:
         raise errors[0] if len(errors) == 1 else Mistakes(errors)
@@ -122,28 +122,26 @@ class _Asked(NamedTuple):
     options: dict[str, Any]
     schema: Schema
 
-    def bins(self, usual: int) -> int:
-        """How many bins a number has."""
-        given = float(self.options.get("bins", usual))
-        return whole_number("bins", int(given) if given.is_integer() else given, _BINS)
-
     def cells(self, name: str, usual: int) -> Any:
         """The cells of a column, and the edges of its bins."""
-        return cells_of(self.kinds[name], self.bins(usual), log="scale" in self.options)
+        given = float(self.options.get("bins", usual))
+        bins = whole_number("bins", int(given) if given.is_integer() else given, _BINS)
+        return cells_of(self.kinds[name], bins, log="scale" in self.options)
 
     def counted(self, usual: int, kind: type[Counted] = Counted, columns: tuple[str, ...] | None = None) -> Counted:
         """Counts in the cells of all columns."""
         named = columns or self.columns
         return kind(self.text, named, *zip(*(self.cells(name, usual) for name in named), strict=True))
 
-    def number(self, *, ranks: bool = False) -> None:
-        """Refuse what is no number; yes and no, and words in an order, are numbers where `ranks` have a mean."""
+    def number(self, *, ranks: bool = False) -> tuple[str, tuple[str, ...]]:
+        """Text and columns; refused where these are no numbers, which with `ranks` yes and no and ordered words are."""
         for name in self.columns:
             kind = self.kinds.get(name)
             if kind is not None and not _is_number(kind) and not (ranks and isinstance(kind, Boolean | Ordered)):
                 raise InputError(
                     f"Expected a number in {self.text!r}, got the kind {kind.word!r}; ask for its histogram."
                 )
+        return self.text, self.columns
 
     def population(self) -> None:
         """Refuse a test where a person may have several records: they are no independent draws."""
@@ -173,16 +171,6 @@ def _described(asked: _Asked) -> Question:
     return Counted(*text, (names,), (None,)) if edges is None else Described(*text, edges)
 
 
-def _plain(kind: type[Question], ranks: bool) -> Callable[[_Asked], Question]:
-    """A question about one number."""
-
-    def made(asked: _Asked) -> Question:
-        asked.number(ranks=ranks)
-        return kind(asked.text, asked.columns)
-
-    return made
-
-
 def _quantiles(asked: _Asked) -> Question:
     asked.number()
     asked.options.setdefault("levels", [0.25, 0.5, 0.75])
@@ -193,8 +181,7 @@ def _correlation(asked: _Asked) -> Question:
     columns = asked.columns
     if not 2 <= len(set(columns)) == len(columns) <= 50:
         raise InputError(f"Expected 2 to 50 different columns in {asked.text!r}, got {len(columns)}.")
-    asked.number(ranks=True)
-    return Correlation(asked.text, columns, several_records=asked.schema.unit_column is not None)
+    return Correlation(*asked.number(ranks=True), several_records=asked.schema.unit_column is not None)
 
 
 def _categories(asked: _Asked) -> Question:
@@ -263,13 +250,13 @@ _QUESTIONS = {
     "count": _Word(_count, _MANY),
     "describe": _Word(_described, options=(*_BINNED, "levels"), grouped=True),
     "histogram": _Word(lambda asked: asked.counted(20), options=_BINNED, grouped=True),
-    "mean": _Word(_plain(Mean, ranks=True), grouped=True),
+    "mean": _Word(lambda asked: Mean(*asked.number(ranks=True)), grouped=True),
     "quantiles": _Word(_quantiles, options=("levels", *_BINNED), grouped=True),
     "table": _Word(lambda asked: asked.counted(5), (2, 3), _BINNED),
     "missing": _Word(lambda asked: Missing(asked.text, asked.columns), grouped=True),
     "correlation": _Word(_correlation, _MANY),
     "categories": _Word(_categories, options=("above",)),
-    "bounds": _Word(_plain(Bounds, ranks=False)),
+    "bounds": _Word(lambda asked: Bounds(*asked.number())),
     "test": _Word(_test, (1, 2), groups_itself=True),
     "survival": _Word(_survival, (2, 2), _BINNED, groups_itself=True),
 }

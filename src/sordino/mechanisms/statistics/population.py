@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sordino.core.arrays import Array
-from sordino.mechanisms.statistics.answers import SEED, Asked, Row, answer, count_row, to_units
-from sordino.mechanisms.statistics.grouped import Grouped
+from sordino.mechanisms.statistics.answers import SEED, Asked, Grouped, Row, answer, count_row, to_units
 from sordino.mechanisms.statistics.questions import Correlation, Counted
 
 _SPLIT = 0.1  # the share of a level that the upper bound on the variance may fail with
@@ -110,6 +109,10 @@ class _Moments:
     def at(self, places: NDArray[Any]) -> "_Moments":
         return _Moments(self.number[places], self.total[places], self.square[places], self.noise)
 
+    def excess(self, level: float, mean: float) -> float:
+        """How far the score of a single group at a mean is above what a test at a level allows."""
+        return float(self.scores(np.array([[mean]]), level)[0, 0]) - _limit(level, 1)
+
     def common(self, level: float, shift: float = 0.0) -> tuple[float, float]:
         """The first mean at which all scores together are least, the others being less by a shift, and their sum.
 
@@ -142,14 +145,9 @@ def _(question: MeansTest, asked: Asked) -> list[Row]:
         ends = _ends(lambda shift: given.common(level, shift)[1] - _limit(level, 1), float(best[0] - best[1]), 2.0)
         rows.append(Row(f"difference, {names[0]} - {names[1]}", *(half * end for end in ends)))
     for place, (name, mean) in enumerate(zip(names, best.tolist(), strict=True)):
-        ends = _ends(partial(_excess, given.at(np.array([place])), level), mean, 1.0)
+        ends = _ends(partial(given.at(np.array([place])).excess, level), mean, 1.0)
         rows.append(Row(f"mean, {name}", *(middle + half * end for end in ends)))
     return rows
-
-
-def _excess(group: _Moments, level: float, mean: float) -> float:
-    """How far the score of one group at a mean is above what a test at a level allows."""
-    return float(group.scores(np.array([[mean]]), level)[0, 0]) - _limit(level, 1)
 
 
 def _ends(excess: Callable[[float], float], inside: float, far: float) -> tuple[float, float, float]:

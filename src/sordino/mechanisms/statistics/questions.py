@@ -14,11 +14,10 @@ one vector of a record or zero: a question's `added` and `replaced` hold for uni
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ from sordino.core.validate import InputError
 from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Schema, Table
 from sordino.data.raw_columns import BOOLEAN, DATE, MISSING, NUMBER, Column, ObjectColumn
 from sordino.data.table import as_codes, as_numbers
-from sordino.data.units import UnitGroups, grouped
+from sordino.data.units import grouped
 from sordino.noise import integer_sums as exact
 from sordino.noise.port import triangle_weights
 
@@ -45,24 +44,17 @@ _SQRT2 = up(math.sqrt(2.0))
 class Rows:
     """The private columns of a table as a look reads them, each once, and the weight of every record."""
 
-    def __init__(
-        self, table: Table, kinds: Mapping[str, ColumnKind], tokens: tuple[str, ...], groups: UnitGroups | None
-    ):
+    def __init__(self, table: Table, schema: Schema) -> None:
+        unit, groups = schema.unit, None
+        if unit is not None and unit.column is not None:
+            groups = grouped(unit.column, table.columns[unit.column], unit.most_records, schema.missing_tokens)
         self._table = table if groups is None or len(groups.kept) == table.rows else table.take(groups.kept)
-        self._kinds, self._tokens = dict(kinds), tokens
+        self._kinds = {column.name: column.kind for column in schema.declared_columns()}
+        self._tokens = schema.missing_tokens
         self.units = table.rows if groups is None else groups.number
         self.unit_of_row = None if groups is None else groups.units
         self.weights = record_weights(self._table.rows, self.unit_of_row)
         self._numbers: dict[str, Array] = {}
-
-    @classmethod
-    def of(cls, table: Table, schema: Schema) -> Self:
-        """The columns of a table, its records kept together as the schema says."""
-        kinds = {column.name: column.kind for column in schema.declared_columns()}
-        unit, groups = schema.unit, None
-        if unit is not None and unit.column is not None:
-            groups = grouped(unit.column, table.columns[unit.column], unit.most_records, schema.missing_tokens)
-        return cls(table, kinds, schema.missing_tokens, groups)
 
     def marked(self) -> list[Array]:
         """What sums are made of, column by column: what an engine compares between rounds."""
