@@ -39,12 +39,13 @@ _SEED = 20_361
 UNSETTLED = 1.5
 _STRAIGHT = 0.1  # a step along which slopes change by less than this share is straight
 OPEN_SLOPES = 0.3  # noise of slopes, as a share of them, from which on what is read of them is mostly their prior
-# A coefficient's slope is hidden where its floor is not two standard deviations of what is open below it.
-_HIDDEN = 0.5 * (1.0 - _FLOOR)
-# Where along a coefficient the bend of the mean gradient is looked at, in standard deviations; and how far it must move
-# on both sides, in the same, for data to bound the coefficient at 95 %.
+# A coefficient is told where data are so many standard deviations sure of its slope and of bounds on both sides. Of two
+# one in forty that data say nothing of would be told, each wrongly, and where most are such these would be all.
+_SURE = 3.0
+# Where along a coefficient the bend of the mean gradient is looked at, in standard deviations.
 _PLACES = np.array([-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
-_BOUNDED = 2.0
+# The least share of a coefficient's precision that is taken to come from data.
+_LEAST_FROM_DATA = 1e-6
 # Beyond these places gradients are taken to move by at least this share of what a straight line does.
 _LEAST_BEND = 0.25
 
@@ -105,23 +106,25 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     weighed = np.swapaxes(turned_slopes, 1, 2) @ inverse
     pull = np.einsum("sij,sj->si", weighed, gradients + np.einsum("sij,j->si", turned_slopes, middle))
     draws = _gibbs(effects, weighed @ turned_slopes, pull, factors, generator).reshape(-1, size)
-    own, precision = last.slopes @ turned, effects.precision(factors)
-    total = inverse_of(own.T @ inverse @ own + precision)
+    whole, precision = last.slopes @ turned, effects.precision(factors)
+    total = inverse_of(whole.T @ inverse @ whole + precision)
     half = plan.kind.half
     encode = np.kron(np.eye(1 + plan.declaration.columns), plan.kind.contrasts) @ known.to_encoded
-    encoded, unbounded, far = _encoded(plan, known, draws, total, encode, generator)
-    gain = total @ own.T @ inverse
+    own = np.kron(effects.own_precision(factors), 1.0 / np.sum(plan.kind.contrasts**2, axis=1))
+    encoded, unbounded, far = _encoded(plan, known, draws, total, encode, own, generator)
+    gain = total @ whole.T @ inverse
     parts = (gain @ known.sampling @ gain.T, gain @ (covariance - known.sampling) @ gain.T, total @ precision @ total)
     # A coefficient is a sum over the gradient in one direction. Where noise hides the slope along it, or the mean of
-    # the target hardly moves with it, its interval depends on what slopes are drawn to: its privacy counts as prior.
+    # the target hardly moves with it, its interval depends on what slopes are drawn to: all of it counts as prior.
     along = encode @ inverse_of(last.slopes)
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
     seen = np.einsum("ij,sji->si", along, drawn @ along.T)
-    hidden = seen.std(axis=0) > _HIDDEN * np.einsum("ij,jk,ik->i", along, last.slopes, along)
+    hidden = _SURE * seen.std(axis=0) > (1.0 - _FLOOR) * np.einsum("ij,jk,ik->i", along, last.slopes, along)
     hidden |= unbounded
     sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
-    prior = prior + np.where(np.outer(hidden, hidden), privacy, 0.0)
-    privacy = np.where(np.outer(~hidden, ~hidden), privacy, 0.0)
+    both = np.outer(~hidden, ~hidden)
+    prior = prior + np.where(both, 0.0, sampling + privacy)
+    sampling, privacy = np.where(both, sampling, 0.0), np.where(both, privacy, 0.0)
     encoded[:, : plan.outputs] += plan.kind.middle
     # Parts of the covariance at the read slopes and likely factors; draws of these add to each in proportion.
     wider = encoded.std(axis=0) / np.sqrt(np.diag(sampling + privacy + prior))
@@ -138,7 +141,7 @@ def posterior(plan: Plan, released: Released) -> Posterior:
 
 
 def _encoded(
-    plan: Plan, known: Learned, draws: Array, total: Array, encode: Array, generator: np.random.Generator
+    plan: Plan, known: Learned, draws: Array, total: Array, encode: Array, own: Array, generator: np.random.Generator
 ) -> tuple[Array, NDArray[np.bool_], float]:
     """Draws in encoded units, spread by what the last step leaves open; `_stretch`'s answer; and how far it went."""
     centre = draws.mean(axis=0)
@@ -154,30 +157,33 @@ def _encoded(
     if known.moved[1]:
         found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
     encoded = plan.kind.half * (found @ encode.T)
-    return encoded, _stretch(known.last.rows, centre, total, encode, encoded), far
+    return encoded, _stretch(known.last.rows, centre, total, encode, own, encoded), far
 
 
-def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Array) -> NDArray[np.bool_]:
+def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, own: Array, encoded: Array) -> NDArray[np.bool_]:
     """Bend draws of coefficients in place as the mean gradient bends along them; which of them data do not bound.
 
     Draws are those of a straight line. Where few targets are expected the mean gradient flattens, and the value that
-    explains it is further away than a straight line says. No draw comes nearer than it was.
+    explains it is further away than a straight line says. No draw comes nearer than it was. Data bound a coefficient
+    where the gradient moves far enough on both sides in what data alone say of it: its posterior precision less that
+    of its `own` prior.
     """
     unbounded = np.zeros(len(encode), np.bool_)
     if not rows.curve:
         return unbounded
     along = encode @ total
-    deviations = np.sqrt(np.einsum("ij,ij->i", along, encode))
-    for i, (direction, deviation) in enumerate(zip(along, deviations, strict=True)):
+    variances = np.einsum("ij,ij->i", along, encode)
+    deviations = np.sqrt(variances / np.maximum(1.0 - variances * own, _LEAST_FROM_DATA))
+    for i, (direction, deviation) in enumerate(zip(along / variances[:, None], deviations, strict=True)):
         places = deviation * _PLACES
-        seen = rows.bent(t, direction / deviation**2, places)
+        seen = rows.bent(t, direction, places)
         ends = np.maximum(np.diff(seen)[[0, -1]] / np.diff(places)[[0, -1]], _LEAST_BEND)
         middle = float(np.median(encoded[:, i]))
         away = encoded[:, i] - middle
         found = np.interp(away, seen, places)
         found += np.minimum(away - seen[0], 0.0) / ends[0] + np.maximum(away - seen[-1], 0.0) / ends[1]
         encoded[:, i] = middle + np.sign(away) * np.maximum(np.abs(away), np.abs(found))
-        unbounded[i] = min(-seen[0], seen[-1]) < _BOUNDED * deviation
+        unbounded[i] = min(-seen[0], seen[-1]) < _SURE * deviation
     return unbounded
 
 

@@ -1,9 +1,11 @@
 """The prior: the size of effects, and how rows are distributed given what is released about them.
 
-*Effects.* Encoded coefficients of one column have a multivariate t law around 0 with the declared scale: normal given a
-factor of its own for each column, and the factor has an inverse gamma law. One degree of freedom (Cauchy) lets data
-overrule it: an effect of five prior standard deviations that is known to one of them is drawn in by .4 standard
-deviations, where a normal prior would halve it. Intercepts are nearly free.
+*Effects.* Encoded coefficients of one column have a multivariate t law around 0: normal given a factor of its own for
+each column, and the factor has an inverse gamma law. One degree of freedom (Cauchy) lets data overrule it: an effect of
+five prior standard deviations that is known to one of them is drawn in by .4 standard deviations, where a normal prior
+would halve it. All columns have one scale, the declared one or up to eight times that, which is read off the
+coefficients: many large effects that are each drawn in a little would otherwise be drawn in together, as contrasts
+with a level that has no events are. Intercepts are nearly free.
 
 *Rows.* Nothing is estimated from such rows. Gradients and slopes are released; rows say how slopes change between two
 points, relative to the released ones, and what slopes are drawn to where noise hides them. Their lengths are the
@@ -23,6 +25,8 @@ from sordino.mechanisms.regression.rows import Frame, weigh
 DEGREES = 1.0
 # Half of a Cauchy law of this scale lies within .67 prior standard deviations, as half of a normal law does.
 SCALE = 0.67
+# The common scale in declared ones, by a half-Cauchy law (Gelman 2006): never below the declared scale.
+SCALES = np.array([1.0, 2.0, 4.0, 8.0])
 INTERCEPT = 10.0  # intercepts: so many prior standard deviations around the place of the target
 
 
@@ -51,18 +55,36 @@ class Effects:
             found[..., k + output :: k, k + output :: k] = inner
         return found
 
+    def own_precision(self, factors: Array) -> Array:
+        """The prior precision of each encoded coefficient by itself, the intercept first."""
+        return np.append(self.intercept, 1.0 / (self.variance * factors))
+
     def likely_factors(self, t: Array, covariance: Array) -> Array:
         """The inverse of each factor's posterior mean precision, given the mean and covariance of coefficients."""
         k, squares = self.outputs, self.squares(t)
         for output in range(k):
             own = covariance[k + output :: k, k + output :: k]
             squares = squares + np.einsum("ij,jk,ik->i", self.whitening, own, self.whitening)
-        return (DEGREES + squares / self.variance) / (DEGREES + k)
+        squares = squares / self.variance
+        precisions = (DEGREES + k) / (DEGREES * SCALES[:, None] ** 2 + squares)
+        return 1.0 / (self.chances(squares) @ precisions)
+
+    def chances(self, squares: Array) -> Array:
+        """The posterior of the common scale, (..., scales), given squared slopes in units of the prior's variance."""
+        k, scaled = self.outputs, squares[..., None, :] / SCALES[:, None] ** 2
+        logs = np.log(SCALES / (1.0 + SCALES**2)) - k * squares.shape[-1] * np.log(SCALES)
+        logs = logs - 0.5 * (DEGREES + k) * np.log1p(scaled / DEGREES).sum(axis=-1)
+        found = np.exp(logs - logs.max(axis=-1, keepdims=True))
+        return found / found.sum(axis=-1, keepdims=True)
 
     def drawn_factors(self, t: Array, generator: np.random.Generator) -> Array:
-        """Factors given coefficients, (..., columns)."""
+        """Factors given coefficients, (..., columns): of the common scale first, and of each column given that."""
         squares = self.squares(t) / self.variance
-        return 0.5 * (DEGREES + squares) / generator.standard_gamma(0.5 * (DEGREES + self.outputs), squares.shape)
+        below = np.cumsum(self.chances(squares), axis=-1) < generator.random((*squares.shape[:-1], 1))
+        scale = SCALES[np.minimum(below.sum(axis=-1), len(SCALES) - 1)][..., None] ** 2
+        return (
+            0.5 * (DEGREES * scale + squares) / generator.standard_gamma(0.5 * (DEGREES + self.outputs), squares.shape)
+        )
 
 
 # At least so many rows, and so many for each column: their second moments are made exact.
