@@ -113,10 +113,8 @@ class PrivateEstimator(BaseEstimator):
             given = array_rows(self.schema, self._task, relation, bare, targets, weights)
         else:
             if sample_weight is not None:
-                raise InputError(
-                    "A table with a schema has its weights in the declared weight column. Put sample_weight into the "
-                    "table."
-                )
+                why = "A table with a schema has its weights in the declared weight column"
+                raise InputError(f"{why}. Put sample_weight into the table.")
             given = table_rows(self.schema, self._task, relation, X, y)
             self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)

@@ -107,10 +107,8 @@ def _declared(step: object) -> bool:
 def _of_columns(step: ColumnTransformer) -> Iterator[Any]:
     for _, part, chosen in step.transformers:
         if callable(chosen) and not isinstance(chosen, make_column_selector):
-            raise InputError(
-                "A ColumnTransformer needs its columns by name, place or make_column_selector. A function could "
-                "choose them by looking at private rows."
-            )
+            why = "A ColumnTransformer needs its columns by name, place or make_column_selector"
+            raise InputError(f"{why}. A function could choose them by looking at private rows.")
         yield part
     yield step.remainder
 

@@ -150,10 +150,8 @@ def planned_again(release: StoredRelease) -> tuple[FitProblem, FitPlan]:
     with warnings.catch_warnings(action="ignore"):
         again = choose(problem, method)
     if again.spec != release.spec:
-        raise InputError(
-            f"Method {method!r} does not plan the spec of this release. The release was made by version "
-            f"{release.software}, or for a different table."
-        )
+        why = f"Method {method!r} does not plan the spec of this release"
+        raise InputError(f"{why}. The release was made by version {release.software}, or for a different table.")
     return problem, again
 
 
@@ -172,10 +170,8 @@ def replay_custom_release(
     """The same for a release with its model; `options` are those of the fit that a folder cannot hold."""
     model = release.own
     if model is None:
-        raise InputError(
-            "A folder does not hold a model's code, which a replay needs. Name the model (on the command line "
-            "with --model MODULE:NAME)."
-        )
+        why = "A folder does not hold a model's code, which a replay needs"
+        raise InputError(f"{why}. Name the model (on the command line with --model MODULE:NAME).")
     wanted, chosen = _asked(release, model, dict(options or {}))
 
     def run(table: Array, fresh: Callable[[], Any]) -> dict[str, object]:
@@ -205,10 +201,8 @@ def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) 
     sizes = Sizes(records, model.size, largest_mu(epsilon, release.delta), spec.relation, release.delta, spec.unit)
     wanted = CustomProblem(model, sizes, epsilon, {**asked.get("options", {}), **options})
     if chosen.plan(wanted) != spec:
-        raise InputError(
-            f"Method {chosen.name!r} does not plan the spec of this release. The release was made by version "
-            f"{release.software}, or with a different model."
-        )
+        why = f"Method {chosen.name!r} does not plan the spec of this release"
+        raise InputError(f"{why}. The release was made by version {release.software}, or with a different model.")
     return wanted, chosen
 
 

@@ -318,10 +318,8 @@ def _same(predictors: dict[str, Predictor]) -> Schema:
         }
         different = [word for word, agree in same.items() if not agree]
         if different:
-            raise InputError(
-                f"Expected releases of one {different[0]}, got {shown_names([first, name])}, which differ; compare "
-                "models of the same rows."
-            )
+            wanted = f"Expected releases of one {different[0]}, got {shown_names([first, name])}, which differ"
+            raise InputError(f"{wanted}; compare models of the same rows.")
     return one.schema
 
 

@@ -275,10 +275,8 @@ def imputed(schema: Schema, release: StoredRelease) -> Schema:
         if fill is not None:
             found[name] = replace(kinds[name], missing=MissingRule("value", fill))
     if not found:
-        raise InputError(
-            "This look says nothing about columns of the schema. Ask for 'mean: NAME' of a number or "
-            "'histogram: NAME' of words first."
-        )
+        why = "This look says nothing about columns of the schema"
+        raise InputError(f"{why}. Ask for 'mean: NAME' of a number or 'histogram: NAME' of words first.")
     target, charged = schema.target, tuple(dict.fromkeys((*(schema.charged or ()), *found)))
     if target is not None:
         target = replace(target, kind=found.get(target.name, target.kind))

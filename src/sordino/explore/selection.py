@@ -280,10 +280,8 @@ def _planned(
     if reason is not None:
         raise InputError(f"{METHOD!r} cannot fit the candidate {one.name!r}, which it {reason}.")
     if not method.informs(problem):
-        raise InputError(
-            f"The budget is too small for {one.name!r}: each trial has epsilon {epsilon:.2g}. Raise epsilon, "
-            "or choose from fewer or smaller candidates. Nothing was spent."
-        )
+        why = f"The budget is too small for {one.name!r}: each trial has epsilon {epsilon:.2g}"
+        raise InputError(f"{why}. Raise epsilon, or choose from fewer or smaller candidates. Nothing was spent.")
     return declaration, method.plan(problem)
 
 

@@ -206,10 +206,8 @@ def bare_features(X: object, names: Sequence[str] | None = None) -> Bare:
         raise InputError("X is a sparse matrix. Sparse rows are not supported; make them dense.")
     bare = _of_pandas(X, names) if is_pandas(X) else _of_arrow(X, names) if is_arrow(X) else _of_array("X", X)
     if len(bare.shape) != 2:
-        raise InputError(
-            f"Expected X to be 2-dimensional, got shape {bare.shape}. Reshape your data: one row for each record, one "
-            "column for each feature."
-        )
+        wanted = f"Expected X to be 2-dimensional, got shape {bare.shape}"
+        raise InputError(f"{wanted}. Reshape your data: one row for each record, one column for each feature.")
     if bare.shape[1] == 0:
         raise InputError(f"Expected columns, got 0 feature(s) (shape={bare.shape}) while a minimum of 1 is required.")
     return bare
@@ -294,10 +292,8 @@ def _places(names: Sequence[str] | None, there: Sequence[Any]) -> list[int]:
         return list(range(len(there)))
     absent, extra = [name for name in names if name not in there], [name for name in there if name not in names]
     if absent or extra:
-        raise InputError(
-            f"Expected the columns that ArrayBounds names, got a frame without {shown_names(absent) or 'none'} and "
-            f"with {shown_names(map(str, extra)) or 'none'} besides; select the columns."
-        )
+        wanted = f"Expected the columns that ArrayBounds names, got a frame without {shown_names(absent) or 'none'}"
+        raise InputError(f"{wanted} and with {shown_names(map(str, extra)) or 'none'} besides; select the columns.")
     return [there.index(name) for name in names]
 
 

@@ -98,10 +98,9 @@ class FitCheckpoint:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise damaged(file) from None
         if not known or kept.run != run:
-            raise InputError(
-                f"The rounds at {str(path)!r} belong to another fit: its data declaration, budget, engine, ledger "
-                "or --seed differ. Repeat the command as it was, or name a new file."
-            )
+            why = "its data declaration, budget, engine, ledger or --seed differ"
+            advice = "Repeat the command as it was, or name a new file."
+            raise InputError(f"The rounds at {str(path)!r} belong to another fit: {why}. {advice}")
         # No answers but this plan's: another mechanism, another length, or numbers out of reach are damage.
         for name, found in kept.answered.items():
             if found.dtype != np.float64 or found.shape != (numbers.get(name),) or not (abs(found) < _FAR).all():
@@ -226,10 +225,8 @@ def charged_run(
         LedgerRefusal: where the budget does not cover the run; nothing is spent or read.
     """
     if explanation.epsilon > epsilon:
-        raise InputError(
-            f"Expected a budget that {words} can keep, got epsilon {epsilon:g} while the certificate says "
-            f"{show_up(explanation.epsilon)}; choose another epsilon."
-        )
+        wanted = f"Expected a budget that {words} can keep, got epsilon {epsilon:g}"
+        raise InputError(f"{wanted} while the certificate says {show_up(explanation.epsilon)}; choose another epsilon.")
     sources.ready()
     book = as_ledger(ledger)
     check()
@@ -282,10 +279,8 @@ def _store_and_name(access: RowAccess, release: StoredRelease, store: Store) -> 
     except LedgerError as error:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(
-            f"Entry {entry.sequence} of the ledger cannot name this release. Nothing is released, and the "
-            f"answers are kept: {error}"
-        ) from None
+        why = f"Entry {entry.sequence} of the ledger cannot name this release"
+        raise InputError(f"{why}. Nothing is released, and the answers are kept: {error}") from None
 
 
 def exact_sums_line(schema: Schema) -> Certificate:

@@ -189,10 +189,8 @@ def check_optimiser(optimiser: Any, size: int, *, with_weights: bool = False) ->
             phi = jax.ShapeDtypeStruct((size,), jnp.float64)
             jax.eval_shape(lambda each: optimiser.update(each, optimiser.init(each), *[each][: int(with_weights)]), phi)
     except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            "The optimiser must be an optax gradient transformation and must need gradients alone. It raised "
-            f"{type(error).__name__}: {str(error)[:200]}"
-        ) from None
+        why = "The optimiser must be an optax gradient transformation and must need gradients alone"
+        raise InputError(f"{why}. It raised {type(error).__name__}: {str(error)[:200]}") from None
     return optimiser
 
 

@@ -138,10 +138,9 @@ def table_in_parts(
     if schema.unit_column is not None:
         loose = next((part.name for part in parts if not part.ordered), None)
         if loose is not None:
-            raise InputError(
-                f"Only the first records of {schema.unit_column!r} with many records are used, so rows need a "
-                f"fixed order, and {loose} has none. Add an ORDER BY to its query, or save it as Parquet."
-            )
+            why = f"Only the first records of {schema.unit_column!r} with many records are used"
+            order = f"so rows need a fixed order, and {loose} has none"
+            raise InputError(f"{why}, {order}. Add an ORDER BY to its query, or save it as Parquet.")
     if whole_units and schema.unit_column is None:
         raise InputError("`--whole-units` needs a schema with a unit column. Omit it.")
     asking = engine_of(engine)
@@ -319,10 +318,8 @@ def fit_table(
             raise InputError("`--keep` needs `--engine`: fits in memory start again.")
         return finished(given, method=method).release
     if method not in (AUTO, METHOD):
-        raise InputError(
-            f"Expected method {METHOD!r} or {AUTO!r} with an engine, got {method!r}, which needs the rows in memory; "
-            "leave the engine out."
-        )
+        wanted = f"Expected method {METHOD!r} or {AUTO!r} with an engine"
+        raise InputError(f"{wanted}, got {method!r}, which needs the rows in memory; leave the engine out.")
     lies = table_in_parts(own.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
     with closing(lies.engine):
         elsewhere = replace(given, in_parts=lies, number=partial(lies.number, own.schema))

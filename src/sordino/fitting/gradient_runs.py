@@ -112,10 +112,9 @@ def fit_chain(
 def check_typed(name: str, values: object) -> None:
     """Refuse what has no type of its own: that of a list would follow from its numbers."""
     if not (hasattr(values, "dtype") and hasattr(values, "shape")):
-        raise InputError(
-            f"Expected {name} to be an array, whose type is public, got a {type(values).__name__}, whose type would "
-            "follow from private numbers; make it an array of a declared type."
-        )
+        wanted = f"Expected {name} to be an array, whose type is public, got a {type(values).__name__}"
+        follows = "whose type would follow from private numbers"
+        raise InputError(f"{wanted}, {follows}; make it an array of a declared type.")
 
 
 def finite_numbers(name: str, values: object) -> np.ndarray:

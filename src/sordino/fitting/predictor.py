@@ -108,10 +108,8 @@ class Predictor:
         kinds = {type(label) for label in stated} if isinstance(stated, list | tuple) else set()
         alike = kinds <= {int, float} or kinds in ({str}, {bool})
         if not kinds or not alike or len(set(stated or ())) != wanted:
-            raise InputError(
-                f"settings.labels of the release must be a list of {wanted} different words, booleans or numbers. The "
-                "release was changed."
-            )
+            why = f"settings.labels of the release must be a list of {wanted} different words, booleans or numbers"
+            raise InputError(f"{why}. The release was changed.")
         return np.array(stated)
 
     @property

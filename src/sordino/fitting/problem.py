@@ -169,10 +169,8 @@ def declared(given: object, task: Task, relation: Relation, X: object, y: object
     if not isinstance(schema, Schema):
         raise refuse("schema", "to be a Schema, the path of one, or ArrayBounds", given)
     if schema.unit_column is not None and isinstance(X, np.ndarray) and X.dtype.names is None:
-        raise InputError(
-            f"The unit column {schema.unit_column!r} needs a table with named columns, and this is an array without "
-            "names; give a data frame."
-        )
+        why = f"The unit column {schema.unit_column!r} needs a table with named columns"
+        raise InputError(f"{why}, and this is an array without names; give a data frame.")
     found = declared_columns(schema, task)
     schema, target = found.schema, None if y is None else found.schema.target
     # Names and types are public, those of every file of a family, so both are looked at before any debit.
@@ -234,10 +232,8 @@ def bare_weights(sample_weight: object, bounds: ArrayBounds, rows: int) -> Bare 
             raise InputError(f"The bounds of {WEIGHT} exclude 1, so the weights cannot be omitted. Give them.")
         return None
     if bounds.weight is None:
-        raise InputError(
-            f"{WEIGHT} has no declared bounds, so one record could count without limit. Write ArrayBounds(..., "
-            "weight=(low, high))."
-        )
+        why = f"{WEIGHT} has no declared bounds, so one record could count without limit"
+        raise InputError(f"{why}. Write ArrayBounds(..., weight=(low, high)).")
     found = bare_target(sample_weight, labels=False, name=WEIGHT)
     if found.shape != (rows,):
         raise InputError(f"Expected {WEIGHT} to hold one weight for each of {rows} records, got shape {found.shape}.")

@@ -160,10 +160,8 @@ class _Setting(NamedTuple):
     def of(cls, release: StoredRelease, at: Mapping[str, object] | None, over: object) -> Self:
         predictor = Predictor(release)
         if not predictor.knows_means:
-            raise InputError(
-                f"The method {release.settings.get('method')!r} does not account for all of its error, so margins "
-                "have no interval. Fit by bounded influence."
-            )
+            why = f"The method {release.settings.get('method')!r} does not account for all of its error"
+            raise InputError(f"{why}, so margins have no interval. Fit by bounded influence.")
         every = raw_kinds(predictor.schema)
         every.pop(str(release.settings.get("time")), None)
         kinds = {name: kind for name, kind in every.items() if name != release.settings.get("exposure")}

@@ -260,10 +260,8 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
     if (reason := coverage.withheld(release)) is not None:
         raise InputError(f"The intervals of this release are withheld: {reason}.")
     method = release.settings.get("method")
-    raise InputError(
-        f"The method {method!r} does not account for all of its error, so no test can be made. Fit by bounded "
-        "influence."
-    )
+    why = f"The method {method!r} does not account for all of its error, so no test can be made"
+    raise InputError(f"{why}. Fit by bounded influence.")
 
 
 def _estimates(predictor: Predictor, held: str | None, level: float) -> tuple[tuple[Line, ...], str, str]:

@@ -266,16 +266,12 @@ def choose(problem: FitProblem, name: str) -> FitPlan:
     if name == AUTO_OR_CONSTANT and FALLBACK not in applying:
         raise InputError(f"Expected a model that has a constant for {name!r}, got {problem.task.word}; use {AUTO!r}.")
     if problem.task.linear and problem.features > MOST_COLUMNS:
-        raise InputError(
-            f"Expected at most {MOST_COLUMNS} encoded columns, got {problem.features}; declare fewer columns, or "
-            "shorter lists of categories."
-        )
+        wanted = f"Expected at most {MOST_COLUMNS} encoded columns, got {problem.features}"
+        raise InputError(f"{wanted}; declare fewer columns, or shorter lists of categories.")
     constant = applying[FALLBACK].why_not(problem) if name == AUTO_OR_CONSTANT else None
     if constant is not None:
-        raise InputError(
-            f"{name!r} cannot learn a constant from this schema: method {FALLBACK!r} refuses it, because it "
-            f"{constant}. Use {AUTO!r}."
-        )
+        why = f"{name!r} cannot learn a constant from this schema"
+        raise InputError(f"{why}: method {FALLBACK!r} refuses it, because it {constant}. Use {AUTO!r}.")
     plans: list[FitPlan] = []
     for word, method in applying.items():
         if word == FALLBACK or not method.considered(problem) or method.why_not(problem) is not None:
@@ -317,10 +313,8 @@ def _refuse_or_fall_back(problem: FitProblem, plans: list[FitPlan], name: str) -
     )
     if name == AUTO and (usable or any(plan.method.intervals_hold for plan in plans)):
         instead = f"; method {AUTO_OR_CONSTANT!r} (--or-constant) would learn a constant and nothing about any column"
-        raise InputError(
-            f"The budget is too small to learn from: {sentence}; {advice}. Nothing was read and nothing was "
-            f"spent{instead if usable else ''}."
-        )
+        why = f"The budget is too small to learn from: {sentence}"
+        raise InputError(f"{why}; {advice}. Nothing was read and nothing was spent{instead if usable else ''}.")
     rest = "so only the best constant is learned" if usable else "so expect little of it"
     caution = f"{sentence}, {rest}; {advice}."
     warnings.warn(caution, BudgetWarning, stacklevel=2)

@@ -70,10 +70,8 @@ def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> ParsedQuestion
         )
     kinds = {column.name: column.kind for column in schema.declared_columns()}
     if word != Bounds.word and (undeclared := [name for name in (*columns, *group) if name not in kinds]):
-        raise InputError(
-            f"Expected declared columns in {text!r}, got {shown_names(undeclared)}; declare them, or ask for their "
-            "bounds first."
-        )
+        wanted = f"Expected declared columns in {text!r}, got {shown_names(undeclared)}"
+        raise InputError(f"{wanted}; declare them, or ask for their bounds first.")
     question = _QUESTIONS[word].made(_Asked(text, columns, group, kinds, options, schema))
     if question.size > MOST_CELLS:
         raise InputError(f"Expected at most {MOST_CELLS} cells in {text!r}, got {question.size}; ask for less.")
@@ -147,10 +145,8 @@ class _Asked(NamedTuple):
         """Refuse a test where a person may have several records: they are no independent draws."""
         unit = self.schema.unit
         if unit is not None and unit.column is not None and unit.most_records > 1:
-            raise InputError(
-                f"{self.text!r} needs one record for each value of {unit.column!r}. Records of one person are not "
-                "independent, and the test would count them as if they were."
-            )
+            why = "Records of one person are not independent, and the test would count them as if they were."
+            raise InputError(f"{self.text!r} needs one record for each value of {unit.column!r}. {why}")
 
 
 def _is_number(kind: ColumnKind) -> bool:
