@@ -90,11 +90,10 @@ def refuse_learning(step: object) -> None:
     except Exception:  # what has no tags promises nothing
         learns = True
     if learns and not _declared(step):
-        raise InputError(
-            f"Expected preprocessing by public constants, got {_named(step)}, which learns from private rows; declare "
-            "bounds and categories in the schema instead, give an encoder its categories and handle_unknown='ignore', "
-            "or freeze a step that was fitted to public rows (FrozenEstimator)."
-        )
+        wanted = f"Expected preprocessing by public constants, got {_named(step)}, which learns from private rows"
+        instead = "declare bounds and categories in the schema instead, give an encoder its categories and "
+        instead += "handle_unknown='ignore', or freeze a step that was fitted to public rows (FrozenEstimator)."
+        raise InputError(f"{wanted}; {instead}")
 
 
 def _declared(step: object) -> bool:
@@ -131,13 +130,11 @@ def _quiet(call: Callable[..., Any], *arguments: object, **named: Any) -> Any:
     except (SordinoError, NotFittedError, MemoryError):
         raise
     except Exception as error:
-        raise_alone(
-            InputError(
-                f"A step of the pipeline raised {type(error).__name__} on these rows. Its text is withheld because "
-                "it may quote a cell; try the steps on made-up rows. NON-PRIVATE: this message comes from private "
-                "rows, so keep it with them."
-            )
+        why = (
+            f"A step of the pipeline raised {type(error).__name__} on these rows. Its text is withheld because it may "
         )
+        why += "quote a cell; try the steps on made-up rows. NON-PRIVATE: this message comes from private rows"
+        raise_alone(InputError(f"{why}, so keep it with them."))
 
 
 def _quiet_method(name: str) -> Any:

@@ -188,10 +188,8 @@ def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) 
     asked = asked_of(release.settings)
     chosen = CUSTOM_METHODS[release.settings["method"]]
     if not chosen.packs:
-        raise InputError(
-            f"The method {chosen.name!r} cannot be replayed. Audit it by canaries in the run: "
-            "sordino.fit(..., options={'canaries': 1000})."
-        )
+        instead = "Audit it by canaries in the run: sordino.fit(..., options={'canaries': 1000})."
+        raise InputError(f"The method {chosen.name!r} cannot be replayed. {instead}")
     unsaid = [name for name in asked.get("unsaid", ()) if name not in options]
     if unsaid:
         raise InputError(f"A folder cannot hold the options {', '.join(unsaid)}. Give them.")

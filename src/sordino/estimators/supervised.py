@@ -87,12 +87,8 @@ def _compared(score: Callable[[], Any]) -> float:
     except MemoryError:
         raise
     except Exception as error:
-        raise_alone(
-            InputError(
-                f"Expected one target, and one weight if any, for each row, of the kind that was fitted, got a "
-                f"{type(error).__name__}; look at y and sample_weight."
-            )
-        )
+        wanted = "Expected one target, and one weight if any, for each row, of the kind that was fitted"
+        raise_alone(InputError(f"{wanted}, got a {type(error).__name__}; look at y and sample_weight."))
 
 
 def _check_public_labels(y: Bare) -> None:

@@ -152,18 +152,15 @@ def _edges(predictor: Predictor, bands: int) -> tuple[Array, str]:
     if predictor.task.classifies:
         labels = [str(label) for label in predictor.labels.tolist()]
         of = f"the probability of {labels[1]}" if len(labels) == 2 else "the probability of the likeliest class"
-        about = (
-            f"Predicted is {of}, at the posterior's mean coefficients. Off is the observed share minus the predicted "
-            "one: 0.02 is two points too low."
-        )
+        off = "Off is the observed share minus the predicted one: 0.02 is two points too low."
+        about = f"Predicted is {of}, at the posterior's mean coefficients. {off}"
         return np.linspace(0.0, 1.0, bands + 1), about
     kind = predictor.schema.declared_target().kind
     if not isinstance(kind, Number):
         raise InputError("The target must be a number: otherwise predictions have no declared range.")
-    about = (
-        "Predicted is the mean, at the posterior's mean coefficients. Off is the mean residual over its predicted "
-        f"standard deviation, cut at {CUT:g} in each row: 0 is right, 0.1 a tenth of a standard deviation too low."
-    )
+    off = f"Off is the mean residual over its predicted standard deviation, cut at {CUT:g} in each row"
+    off += ": 0 is right, 0.1 a tenth of a standard deviation too low."
+    about = f"Predicted is the mean, at the posterior's mean coefficients. {off}"
     return np.linspace(kind.low, kind.high, bands + 1), about
 
 

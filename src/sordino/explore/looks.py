@@ -94,11 +94,11 @@ class LookPlan(NamedTuple):
         # Bounds that noise would hide are refused by public numbers alone, before anything is spent.
         hidden = _hidden(largest, schema.records, 1)
         if hidden > 1.0:
-            raise InputError(
-                f"Epsilon {epsilon:g} is too small to read bounds for {len(charged)} questions and "
-                f"{schema.records} {schema.counted}. Use about {hidden:.2g} times as much, or fewer questions. "
-                "Nothing was read and nothing was spent."
+            why = f"Epsilon {epsilon:g} is too small to read bounds for {len(charged)} questions and {schema.records}"
+            advice = (
+                f"Use about {hidden:.2g} times as much, or fewer questions. Nothing was read and nothing was spent."
             )
+            raise InputError(f"{why} {schema.counted}. {advice}")
         spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
         return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
 

@@ -233,13 +233,9 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
             f'string or a real number), which ArrayBounds(missing="{REFUSE_MISSING}") refuses; correct them, or '
             'declare missing="middle".'
         )
-    warnings.warn(
-        f"NON-PRIVATE: some cells of {given.name} are not finite numbers. As ArrayBounds declares, NaN and "
-        "non-numbers count as the middle of the bounds (as a weight: the mean), infinities as the nearer bound. This "
-        "message comes from private rows: keep it with them.",
-        NonPrivateWarning,
-        stacklevel=2,
-    )
+    words = f"NON-PRIVATE: some cells of {given.name} are not finite numbers. As ArrayBounds declares, NaN and "
+    words += "non-numbers count as the middle of the bounds (as a weight: the mean), infinities as the nearer bound."
+    warnings.warn(f"{words} This message comes from private rows: keep it with them.", NonPrivateWarning, stacklevel=2)
     return numbers
 
 

@@ -321,7 +321,5 @@ def _seen(entry: Entry | None) -> str:
     marked = "NON-PRIVATE: this was seen in private rows, so keep it with them."
     if entry is None:
         return marked
-    return (
-        f"{marked} The ledger was debited before anything was computed from the rows' values (entry "
-        f"{entry.sequence}), and stays so; `sordino schema check` finds this without a debit."
-    )
+    paid = f"The ledger was debited before anything was computed from the rows' values (entry {entry.sequence})"
+    return f"{marked} {paid}, and stays so; `sordino schema check` finds this without a debit."

@@ -123,11 +123,9 @@ def check_worth_while(wanted: CustomProblem) -> None:
     needed = least_true(enough, wanted.epsilon, _LARGEST_EPSILON) if enough(_LARGEST_EPSILON) else None
     advice = "No epsilon is enough: you need" if needed is None else f"You need epsilon {_shown(needed)}, or"
     more = math.ceil(least_true(many, sizes.records, 1e12))
-    raise InputError(
-        f"Too few {wanted.thing}: {sizes.records} for {sizes.size} parameters. At epsilon {wanted.epsilon:g} the "
-        f"release would hold as much information as {left:.2g} {wanted.thing} without noise. {advice} "
-        f"{more:,} {wanted.thing}."
-    )
+    why = f"Too few {wanted.thing}: {sizes.records} for {sizes.size} parameters. At epsilon {wanted.epsilon:g} the"
+    why += f" release would hold as much information as {left:.2g} {wanted.thing} without noise."
+    raise InputError(f"{why} {advice} {more:,} {wanted.thing}.")
 
 
 def _shown(value: float) -> str:
@@ -143,14 +141,10 @@ def points_caution(points: int) -> str:
 
 def natural_cautions(doubt: float, changed: float) -> tuple[str, ...]:
     """What the noised information of natural variational inference says of its intervals."""
-    uncertain = (
-        f"The information of single directions is known to about {100 * doubt:.0f} % only, because of the noise: "
-        "intervals may be too short or too long."
-    )
-    moving = (
-        f"The fit had not converged: the information changed {changed:.2g} times in the last stage, so intervals may "
-        "be too narrow. Start nearer: give `start`, or scale the columns."
-    )
+    uncertain = f"The information of single directions is known to about {100 * doubt:.0f} % only"
+    uncertain += ", because of the noise: intervals may be too short or too long."
+    moving = f"The fit had not converged: the information changed {changed:.2g} times in the last stage"
+    moving += ", so intervals may be too narrow. Start nearer: give `start`, or scale the columns."
     settled = 1.0 / _SETTLED < changed < _SETTLED
     return (*(() if doubt <= _DOUBTFUL else (uncertain,)), *(() if settled else (moving,)))
 

@@ -121,12 +121,9 @@ def finite_numbers(name: str, values: object) -> np.ndarray:
     """The numbers as models get them; that some were changed is said in a warning marked NON-PRIVATE."""
     given, found = np.asarray(values), finite(values)
     if not np.array_equal(given, found):
-        warnings.warn(
-            f"NON-PRIVATE: some numbers of {name} are NaN, infinite or too large. NaN counts as 0, others as "
-            "the largest number that reaches a model. This was seen in private rows: keep it with them.",
-            NonPrivateWarning,
-            stacklevel=2,
-        )
+        words = f"NON-PRIVATE: some numbers of {name} are NaN, infinite or too large. NaN counts as 0, others as "
+        words += "the largest number that reaches a model. This was seen in private rows: keep it with them."
+        warnings.warn(words, NonPrivateWarning, stacklevel=2)
     return found
 
 
@@ -294,11 +291,8 @@ def measurements(measure: Callable[[Any], Any], given: Any) -> dict[str, Any]:
         found = {MEASURED: {name: np.asarray(value).tolist() for name, value in dict(measure(given)).items()}}
         check_plain(found)
     except Exception as error:  # of the caller's function
-        warnings.warn(
-            f"measure must return named numbers. It raised {type(error).__name__}: {str(error)[:200]}. The release "
-            "has no measurements.",
-            stacklevel=2,
-        )
+        words = f"measure must return named numbers. It raised {type(error).__name__}: {str(error)[:200]}"
+        warnings.warn(f"{words}. The release has no measurements.", stacklevel=2)
         return {}
     return found
 

@@ -91,11 +91,9 @@ def delta_cautions(records: int, delta: float, thing: str) -> tuple[str, ...]:
     """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
     if records * delta < 1.0:
         return ()
-    sentence = (
-        f"delta {delta:g} is not below 1 / {records}, one over the number of {thing}s: a run that publishes one "
-        f"{thing} picked at random would keep this promise; choose a delta far below that, such as "
-        f"{0.01 / records:.1g}."
-    )
+    sentence = f"delta {delta:g} is not below 1 / {records}, one over the number of {thing}s: a run that publishes one "
+    sentence += f"{thing} picked at random would keep this promise; choose a delta far below that"
+    sentence += f", such as {0.01 / records:.1g}."
     warnings.warn(sentence, DeltaWarning, stacklevel=4)
     return (sentence,)
 

@@ -229,10 +229,8 @@ class Expectation(Result):
     @property
     def shown(self) -> ResultTable:
         made, effects = self.plan, {} if self.effect is None else self.effects(self.effect)
-        title = (
-            f"{made.family}, {made.records:,} {made.declaration.counted}s, epsilon {made.epsilon:g}, delta "
-            f"{made.delta:g}, {made.relation.value}: expected from declared numbers, no row was read"
-        )
+        title = f"{made.family}, {made.records:,} {made.declaration.counted}s, epsilon {made.epsilon:g}, delta "
+        title += f"{made.delta:g}, {made.relation.value}: expected from declared numbers, no row was read"
         columns = by_name(self.lines, _LINE)
         columns["detectable"] = [line.detectable(self.power, self.level) for line in self.lines]
         cells = {"": columns["name"], "std. error": map(figure, columns["standard_error"])}

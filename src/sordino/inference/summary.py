@@ -206,10 +206,8 @@ def _remarks(release: StoredRelease, known: Coefficients, held: str | None) -> t
     said += _column_remarks({feature.name: feature.kind for feature in features})
     if known.family == "cox":
         first, second = (float(edge) for edge in release.settings["bins"][:2])
-        said.append(
-            f"The hazard is constant in each time bin. Bins are compared with the first, from {first:g} to {second:g}, "
-            "whose hazard where all columns are 0 is exp of the intercept."
-        )
+        compared = f"Bins are compared with the first, from {first:g} to {second:g}, whose hazard where all columns are"
+        said.append(f"The hazard is constant in each time bin. {compared} 0 is exp of the intercept.")
     if held is not None:
         said.append(f"Coverage of such intervals on simulated tables: {held}.")
     return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
@@ -227,10 +225,8 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
         if isinstance(part.kind, Measurement)
     ]
     if middles:
-        said.append(
-            f"In products, numbers are centred at the middle of their bounds ({', '.join(middles)}), and the "
-            "coefficient of one factor is its effect there."
-        )
+        centred = f"In products, numbers are centred at the middle of their bounds ({', '.join(middles)})"
+        said.append(f"{centred}, and the coefficient of one factor is its effect there.")
     gaps = [printable(name) for name, kind in numbers.items() if kind.missing.adds_indicator]
     if gaps:
         said.append(f"A missing cell of {', '.join(gaps)} is compared with one in the middle of the bounds.")

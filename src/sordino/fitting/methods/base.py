@@ -47,6 +47,9 @@ class Outcome:
     cautions: tuple[str, ...] = ()
 
 
+_INFLUENCE = "as bounded-influence does for linear, robust, logistic (also with several classes) and count regression"
+
+
 class Method(ABC):
     """One way to fit; it plans without rows and runs what it planned."""
 
@@ -91,15 +94,9 @@ class Method(ABC):
     def why_not(self, problem: FitProblem) -> str | None:
         """Why a problem is refused, by its unit or by the method's own rules, or None."""
         if problem.schema.unit_column is not None and not self.keeps_units:
-            return (
-                "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
-                "logistic (also with several classes) and count regression"
-            )
+            return f"does not keep the records of a unit together, {_INFLUENCE}"
         if problem.schema.weight is not None and (not self.weighs or problem.task.several_rows):
-            return (
-                "takes no survey weights, as bounded-influence does for linear, robust, logistic (also with several "
-                "classes) and count regression"
-            )
+            return f"takes no survey weights, {_INFLUENCE}"
         return self.refusal(problem)
 
 
@@ -301,10 +298,9 @@ def _refuse_or_fall_back(problem: FitProblem, plans: list[FitPlan], name: str) -
     usable, best = constant is not None and constant.why_not(problem) is None, min(plans, key=_preference)
     wide = "leave a typical standard error above half the prior's standard deviation"
     would = wide if best.method.intervals_hold else f"have {best.predicted:.0%} of the error of a constant"
-    sentence = (
-        f"epsilon {problem.epsilon:g} is too small for {_counted(problem.records, problem.unit)} and "
-        f"{_counted(problem.features, 'encoded column')}: method {best.method.name!r} would {would}"
-    )
+    columns, rows = _counted(problem.features, "encoded column"), _counted(problem.records, problem.unit)
+    small = f"epsilon {problem.epsilon:g} is too small for {rows} and {columns}"
+    sentence = f"{small}: method {best.method.name!r} would {would}"
     enough = enough_epsilon([plan.method for plan in plans], problem)
     advice = (
         f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more {problem.unit}s"

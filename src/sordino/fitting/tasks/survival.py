@@ -93,11 +93,9 @@ class Survival(base.Task):
         place, kind = base.declared_number(schema, "time", name)
         edges = np.linspace(kind.low, kind.high, bins + 1) if isinstance(bins, int) else np.array(bins, np.float64)
         if edges[0] > kind.low or edges[-2] >= kind.high:
-            raise InputError(
-                f"Expected time bins that begin at or before the lowest declared time and of which the last begins "
-                f"before the highest, got edges from {edges[0]:g} to {edges[-1]:g} for times from {kind.low:g} to "
-                f"{kind.high:g}; change the bins or the bounds of {name!r}."
-            )
+            wanted = "Expected time bins that begin at or before the lowest declared time and of which the last begins"
+            got = f"got edges from {edges[0]:g} to {edges[-1]:g} for times from {kind.low:g} to {kind.high:g}"
+            raise InputError(f"{wanted} before the highest, {got}; change the bins or the bounds of {name!r}.")
         return base.SurvivalTime(place, kind, edges)
 
     def kept_settings(self, schema: "Schema", settings: Mapping[str, object]) -> dict[str, object]:
