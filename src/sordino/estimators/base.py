@@ -44,11 +44,8 @@ def _warn_of_what_is_around(ledger: object) -> None:
         if module == "sklearn.pipeline" and type(own).__name__ == "Pipeline":
             steps = [step for _, step in getattr(own, "steps", ())[:-1] if not isinstance(step, str | None)]
             # An encoder with declared categories learns nothing.
-            named = [
-                step
-                for step in steps
-                if get_tags(step).requires_fit and isinstance(getattr(step, "categories", ""), str)
-            ]
+            undeclared = [step for step in steps if isinstance(getattr(step, "categories", ""), str)]
+            named = [step for step in undeclared if get_tags(step).requires_fit]
             said |= {_LEARNED.format(", ".join(type(step).__name__ for step in named))} if named else set()
         frame = frame.f_back
     for words in sorted(said):

@@ -130,10 +130,8 @@ def _quiet(call: Callable[..., Any], *arguments: object, **named: Any) -> Any:
     except (SordinoError, NotFittedError, MemoryError):
         raise
     except Exception as error:
-        why = (
-            f"A step of the pipeline raised {type(error).__name__} on these rows. Its text is withheld because it may "
-        )
-        why += "quote a cell; try the steps on made-up rows. NON-PRIVATE: this message comes from private rows"
+        why = f"A step of the pipeline raised {type(error).__name__} on these rows. Its text is withheld because it "
+        why += "may quote a cell; try the steps on made-up rows. NON-PRIVATE: this message comes from private rows"
         raise_alone(InputError(f"{why}, so keep it with them."))
 
 

@@ -289,9 +289,8 @@ def compare(
     plan = scoring.sum_plan(query, lengths, schema, epsilon=epsilon, delta=delta, relation=relation)
 
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
-        lost = np.stack(
-            [scoring.losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1
-        )
+        fits = zip(predictors, tables, strict=True)
+        lost = np.stack([scoring.losses(one, own.X, own.y) for one, own in fits], axis=1)
         squares = (lost[:, 1:] - lost[:, :1]) ** 2
         return totals(np.concatenate([lost, squares], axis=1), tables[0].units)
 

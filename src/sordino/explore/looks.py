@@ -95,10 +95,8 @@ class LookPlan(NamedTuple):
         hidden = _hidden(largest, schema.records, 1)
         if hidden > 1.0:
             why = f"Epsilon {epsilon:g} is too small to read bounds for {len(charged)} questions and {schema.records}"
-            advice = (
-                f"Use about {hidden:.2g} times as much, or fewer questions. Nothing was read and nothing was spent."
-            )
-            raise InputError(f"{why} {schema.counted}. {advice}")
+            advice = f"Use about {hidden:.2g} times as much, or fewer questions"
+            raise InputError(f"{why} {schema.counted}. {advice}. Nothing was read and nothing was spent.")
         spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
         return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
 
@@ -150,9 +148,8 @@ def look_cautions(answers: Sequence[Mapping[str, Any]], spec: Spec) -> tuple[str
     bounds = [one for one in answers if one["word"] == Bounds.word]
     lost = [one["question"] for one in bounds if not one["rows"]]
     said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
-    few = [
-        one["question"] for one in answers if one["word"] in (MeansTest.word, SurvivalCurve.word) and not one["rows"]
-    ]
+    tests = [one for one in answers if one["word"] in (MeansTest.word, SurvivalCurve.word)]
+    few = [one["question"] for one in tests if not one["rows"]]
     hidden = [f"Too few records, or too much noise, for {shown_names(few)}: spend more, or merge rare words."]
     coarse = len(lost) < len(bounds) and not _twice(spec)
     return (*(said if lost else ()), *(hidden if few else ()), *((_COARSE,) if coarse else ()))

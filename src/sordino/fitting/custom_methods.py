@@ -198,9 +198,8 @@ def _spec(wanted: CustomProblem, family: evidence_bound.VariationalFamily, round
     rounds = whole_number("rounds", wanted.options.get("rounds", rounds))
     step_size = number("step_size", wanted.options.get("step_size", step_size), POSITIVE)
     sizes, lengths = wanted.sizes, 0.0 if _clip(wanted) is not None else _LENGTHS
-    gradients = natural.part_of(
-        sizes, evidence_bound.GuidedGradients.name, 1.0 - lengths, rounds, 2.0, step_size=step_size
-    )
+    query = evidence_bound.GuidedGradients.name
+    gradients = natural.part_of(sizes, query, 1.0 - lengths, rounds, 2.0, step_size=step_size)
     # Noise that no lattice holds is refused here, before a debit.
     Lattice.of(gradients.contribution, family.size(sizes.size), float(gradients.sum_noise.max()))
     parts = [natural.part_of(sizes, "lengths of gradients", lengths, 1, up(math.sqrt(2.0)))] if lengths else []
@@ -212,9 +211,8 @@ def _made(
 ) -> tuple[Any, evidence_bound.GuidedGradients, NoisedSums]:
     model, clip, parts = wanted.model, _clip(wanted), list(natural.parts_of(spec))
     optimiser = wanted.options.get("optimiser") if isinstance(family, evidence_bound.PointMass) else None
-    asked = evidence_bound.GuidedGradients(
-        model, evidence_bound.VariationalOptions(family, optimiser or Adam(), averaged=0.5)
-    )
+    options = evidence_bound.VariationalOptions(family, optimiser or Adam(), averaged=0.5)
+    asked = evidence_bound.GuidedGradients(model, options)
     with in_doubles():
         table = PrivateTable.of(model, rows)
         start = jnp.asarray(model.start(), jnp.float64)
@@ -247,9 +245,8 @@ class GuidedVariationalInference(CustomMethod):
         deviation = float(algorithm.sum_noise[0]) * float(state.clip) / math.sqrt(last)
         mean -= covariance @ (state.slopes / last * records)
         noise = (covariance @ covariance) * deviation**2
-        draws = np.random.default_rng(0).multivariate_normal(
-            mean, covariance + noise, int(wanted.options.get("draws", 1000)), method="eigh"
-        )
+        count = int(wanted.options.get("draws", 1000))
+        draws = np.random.default_rng(0).multivariate_normal(mean, covariance + noise, count, method="eigh")
         settings = {"clip": float(state.clip), "guide": type(family).__name__}
         return CustomOutcome(draws[None], settings, (), {"free_mean": mean, "free_covariance": covariance + noise})
 

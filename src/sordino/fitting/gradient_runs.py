@@ -139,9 +139,7 @@ def chain_line(explanation: Explanation, model: Model) -> Certificate:
         return NOT_COVERED
     if plan.chain.rounding is not None:
         return exactly_computed(exact_average.COVERED if spec.view is View.AVERAGE else hidden.COVERED)
-    of_sums = [
-        found for bound, found in explanation.bounds if "noised-sums" in theorem_named(bound.theorem).scope.kinds
-    ]
+    of_sums = [one for bound, one in explanation.bounds if "noised-sums" in theorem_named(bound.theorem).scope.kinds]
     # No more above the epsilon that the release states than two ways of rounding up one number are apart.
     covered = bool(of_sums) and min(of_sums) <= explanation.epsilon * (1.0 + 1e-13)
     return exactly_computed(lattice.COVERED) if covered else NOT_COVERED
@@ -249,9 +247,8 @@ def fit_network(
             settings |= measurements(measure, trained if trained.kept else trained.averaged)
         return RunContents(NETWORK, arrays, (trained, lower), floating_point=trained.floating_point, settings=settings)
 
-    release, (trained, lower) = charged_run(
-        plan, run, words="this training", epsilon=epsilon, ledger=ledger, sources=sources
-    )
+    paid = {"words": "this training", "epsilon": epsilon, "ledger": ledger}
+    release, (trained, lower) = charged_run(plan, run, sources=sources, **paid)
     return FittedNetwork(release, trained.averaged, trained, lower)
 
 

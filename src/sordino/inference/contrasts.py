@@ -142,9 +142,8 @@ class Line:
             return "prior-dominated: it says more about the assumed effect size than about the table"
         if self.widened is None:
             return ""
-        return (
-            f"privacy widened this interval by {'more than 10 times' if self.widened > 10.0 else percent(self.widened)}"
-        )
+        share = "more than 10 times" if self.widened > 10.0 else percent(self.widened)
+        return f"privacy widened this interval by {share}"
 
     def as_dict(self) -> dict[str, object]:
         """For a machine: plain numbers, None for what is not known."""

@@ -219,11 +219,8 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
     units = {name: kind.one_more for name, kind in numbers.items() if kind.one_more}
     said = [f"One more of {printable(name)} is {printable(unit)}." for name, unit in units.items()]
     of = {part.column: part for kind in numbers.values() if isinstance(kind, Interaction) for part in kind.of}
-    middles = [
-        f"{printable(name)} from {(part.kind.low + part.kind.high) / 2.0:g}"
-        for name, part in of.items()
-        if isinstance(part.kind, Measurement)
-    ]
+    factors = {name: part.kind for name, part in of.items() if isinstance(part.kind, Measurement)}
+    middles = [f"{printable(name)} from {(kind.low + kind.high) / 2.0:g}" for name, kind in factors.items()]
     if middles:
         centred = f"In products, numbers are centred at the middle of their bounds ({', '.join(middles)})"
         said.append(f"{centred}, and the coefficient of one factor is its effect there.")

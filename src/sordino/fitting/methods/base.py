@@ -56,9 +56,7 @@ class Method(ABC):
     name: ClassVar[str]
     tasks: ClassVar[tuple[str, ...]]  # words of tasks that it can learn, besides those which name it
     automatic: ClassVar[bool] = True  # whether "auto" may take it; otherwise it is for those who ask for it by name
-    keeps_units: ClassVar[bool] = (
-        False  # whether it keeps the records of a unit together; else such schemas are refused
-    )
+    keeps_units: ClassVar[bool] = False  # whether it keeps a unit's records together; else such schemas are refused
     weighs: ClassVar[bool] = False
     intervals_hold: ClassVar[bool] = False  # whether they know all that was released, and were measured to hold
     floating_point: ClassVar[Certificate] = NOT_COVERED  # a method that computes its noise exactly says so

@@ -111,13 +111,11 @@ class StochasticExpectationPropagation(Method):
         width = 1 if isinstance(rounds.site, NetworkSite) else problem.features
         noise = float(sums_of(steps).sum_noise[0]) / rounds.weight * math.sqrt(rounds.last * width)
         repair = messages.RaiseAroundMean(max(rounds.floor, noise))
-        refinement = messages.Refinement(
-            messages.CentredCoordinates(rounds.weight), repair, start_scale=rounds.start_scale
-        )
+        weighed = messages.CentredCoordinates(rounds.weight)
+        refinement = messages.Refinement(weighed, repair, start_scale=rounds.start_scale)
         X, y = rounds.unit * rows.X, rounds.target_unit * rows.y
-        release = messages.run_message_passing(
-            steps, rounds.site, X, y, sources.fresh(), prior=messages.Prior(), refinement=refinement
-        )
+        given = (steps, rounds.site, X, y, sources.fresh())
+        release = messages.run_message_passing(*given, prior=messages.Prior(), refinement=refinement)
         model = _model(problem, _RESIDUAL**2)
         posterior = _posterior(problem, release, model, rounds)
         if not check_rounds(problem):

@@ -71,9 +71,8 @@ _ROUNDS, _STEP_SIZE = 150, 0.03
 _RESIDUAL_VARIANCE = 0.02
 _LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-3, 1.0
 SHARE_OF_CHECK = 0.05
-_OPTIONS = evidence_bound.VariationalOptions(
-    family=evidence_bound.FactorisedGaussian(first_deviation=0.02), start_scale=0.3, averaged=0.3
-)
+_FAMILY = evidence_bound.FactorisedGaussian(first_deviation=0.02)
+_OPTIONS = evidence_bound.VariationalOptions(family=_FAMILY, start_scale=0.3, averaged=0.3)
 _MOST_PARAMETERS = 200_000
 _ROWS_PER_BLOCK = 4096
 _SQUARES = "squares of residuals, less a half"
@@ -110,9 +109,8 @@ class VariationalInference(Method):
         model = _model(problem)
         steepens = isinstance(model, DenseNetwork) and problem.classes is not None
         labels = (y + 1.0) / 2.0 if steepens and problem.classes == 2 else y
-        release = evidence_bound.run_variational(
-            _steps_spec(problem), model, X, labels, sources.fresh(), options=_OPTIONS
-        )
+        given = (_steps_spec(problem), model, X, labels, sources.fresh())
+        release = evidence_bound.run_variational(*given, options=_OPTIONS)
         if release.iterates is None:
             raise InputError("The certificate covers the whole run. Use the view all-iterates.")
         # The variational posterior, its variances plus those of the last rounds' means.

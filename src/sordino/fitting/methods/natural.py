@@ -151,9 +151,8 @@ def sums_options(problem: FitProblem, settings: NaturalSettings, length: float) 
     """How the products of rows are summed, for rows of at most this length."""
     bound = base.target_bound(problem) if problem.classes is None else 1.0
     cross = settings.cross if problem.outputs == 1 else 0.01  # several classes are no number
-    return second_moments.StatisticsOptions(
-        length, bound, stack=second_moments.StatisticsStack(cross=cross, square=0.5 * cross)
-    )
+    stack = second_moments.StatisticsStack(cross=cross, square=0.5 * cross)
+    return second_moments.StatisticsOptions(length, bound, stack=stack)
 
 
 def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Spec]:
@@ -269,9 +268,8 @@ class _Run:
             rarest = {RAREST: fewest * problem.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
             return base.Outcome(NetworkPosterior(model, transform, found, covariance), describe_model(model), rarest)
         ends, spec = scale * _LAST_ENDS, next(self.specs)
-        sized = gradients.residual_counts(
-            spec, gradients.residual_sizes(model, found, rows, targets), ends, self.sources.fresh()
-        )
+        sizes = gradients.residual_sizes(model, found, rows, targets)
+        sized = gradients.residual_counts(spec, sizes, ends, self.sources.fresh())
         variance, exponent = residual_law(sized, ends, self.records, float(base.sums_of(spec).sum_noise[0]))
         # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
         # which the posterior's spread counts once more: intervals err on the wide side.
@@ -299,9 +297,8 @@ class _Run:
             options = sums_options(problem, settings, length)
             rows = np.column_stack([self._rows(transform), np.ones(len(self.X))])
             targets = self.y if problem.outputs == 1 else np.zeros(len(self.X))
-            release = second_moments.run_statistics(
-                next(self.specs), rows, targets, self.sources.fresh(), options=options
-            )
+            given = (next(self.specs), rows, targets, self.sources.fresh())
+            release = second_moments.run_statistics(*given, options=options)
             gram, cross, square = options.stack.parts(release.statistics, rows.shape[1])
             unit = length**2 / self.records
             step = gradients.whitening(unit * gram, unit * release.noise, columns.seen)
