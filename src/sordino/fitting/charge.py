@@ -184,9 +184,8 @@ class RunContents(Generic[Result]):
             raise InputError("No theorem gives a finite epsilon for this run.")
         # Everything here was noised, so this says nothing of a row; a folder with such numbers could not be read.
         if not all(np.isfinite(values).all() for values in self.arrays.values()):
-            raise InputError(
-                "The run diverged: its answers are not finite. Use a smaller step size. The debit remains."
-            )
+            why = "The run diverged: its answers are not finite"
+            raise InputError(f"{why}. Use a smaller step size. The debit remains.")
         own: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         del own["result"]
         line = own.pop("floating_point")

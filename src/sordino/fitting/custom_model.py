@@ -143,9 +143,8 @@ def _check_model_runs(own: CustomModel) -> None:
     except InputError:
         raise
     except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
-        raise InputError(
-            f"JAX cannot trace the gradients of this model. It raised {type(error).__name__}: {str(error)[:200]}"
-        ) from None
+        why = "JAX cannot trace the gradients of this model"
+        raise InputError(f"{why}. It raised {type(error).__name__}: {str(error)[:200]}") from None
     if not np.isfinite(start).all():
         raise InputError("The starting values must be finite; give `start` or `params` inside the support.")
 
@@ -223,9 +222,8 @@ def layout_of(
     read = front.names(model, public)
     unknown = [name for name in named if name not in read and name != unit]
     if unknown:
-        raise InputError(
-            f"Expected arrays that the model reads, {', '.join(read)}, got {', '.join(unknown)} besides; leave it out."
-        )
+        wanted = f"Expected arrays that the model reads, {', '.join(read)}, got {', '.join(unknown)} besides"
+        raise InputError(f"{wanted}; leave it out.")
     used = {name: named[name] for name in read if name in named}
     for name, values in used.items():
         if name != unit:

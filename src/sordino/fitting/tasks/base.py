@@ -103,9 +103,8 @@ def declared_number(schema: "Schema", what: str, name: object) -> "tuple[int, Nu
     """The place among the encoded columns of a number without an indicator, and its kind."""
     found = next(((block.start, feature.kind) for feature, block in schema.blocks if feature.name == name), None)
     if found is None:
-        raise InputError(
-            f"Expected the {what} to be one of the declared columns, got {name!r}; declare it as a number."
-        )
+        wanted = f"Expected the {what} to be one of the declared columns, got {name!r}"
+        raise InputError(f"{wanted}; declare it as a number.")
     place, kind = found
     if not is_number(kind) or kind.missing.adds_indicator:
         raise InputError(f"The {what} {name!r} must be a number without an indicator.")

@@ -59,9 +59,8 @@ class Counts(base.Task):
     def check_target(self, name: str, kind: "ColumnKind") -> None:
         super().check_target(name, kind)
         if not base.is_number(kind) or kind.low < 0.0 or kind.high < 1.0:
-            raise InputError(
-                "A target of counts must be a number with low at least 0 and high at least 1; declare both."
-            )
+            why = "A target of counts must be a number with low at least 0 and high at least 1"
+            raise InputError(f"{why}; declare both.")
 
     def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
         most = max(_limits(problem)[1], 1.0)

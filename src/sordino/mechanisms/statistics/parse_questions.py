@@ -59,15 +59,13 @@ def parsed(questions: Sequence[str], schema: Schema, names: Sequence[str]) -> tu
 def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> ParsedQuestion:
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
     if form is None or form[1] not in WORDS:
-        raise InputError(
-            f"Expected a question such as 'mean: age', got {str(text)[:60]!r}; begin with one of {', '.join(WORDS)}."
-        )
+        why = f"Expected a question such as 'mean: age', got {str(text)[:60]!r}"
+        raise InputError(f"{why}; begin with one of {', '.join(WORDS)}.")
     word = form[1]
     options, (columns, group) = _options(text, word, form[3]), _columns(form[2] or "", names)
     if absent := [name for name in (*columns, *group) if name not in names]:
-        raise InputError(
-            f"Expected columns of the table in {text!r}, got {shown_names(absent)}; it has {shown_names(names)}."
-        )
+        why = f"Expected columns of the table in {text!r}, got {shown_names(absent)}"
+        raise InputError(f"{why}; it has {shown_names(names)}.")
     kinds = {column.name: column.kind for column in schema.declared_columns()}
     if word != Bounds.word and (undeclared := [name for name in (*columns, *group) if name not in kinds]):
         wanted = f"Expected declared columns in {text!r}, got {shown_names(undeclared)}"
@@ -136,9 +134,8 @@ class _Asked(NamedTuple):
         for name in self.columns:
             kind = self.kinds.get(name)
             if kind is not None and not _is_number(kind) and not (ranks and isinstance(kind, Boolean | Ordered)):
-                raise InputError(
-                    f"Expected a number in {self.text!r}, got the kind {kind.word!r}; ask for its histogram."
-                )
+                wanted = f"Expected a number in {self.text!r}, got the kind {kind.word!r}"
+                raise InputError(f"{wanted}; ask for its histogram.")
         return self.text, self.columns
 
     def population(self) -> None:
@@ -155,9 +152,8 @@ def _is_number(kind: ColumnKind) -> bool:
 
 def _count(asked: _Asked) -> Question:
     if asked.columns:
-        raise InputError(
-            f"Expected no column in {asked.text!r}, got {shown_names(asked.columns)}; ask for a histogram of it."
-        )
+        wanted = f"Expected no column in {asked.text!r}, got {shown_names(asked.columns)}"
+        raise InputError(f"{wanted}; ask for a histogram of it.")
     return Count(asked.text, ())
 
 
