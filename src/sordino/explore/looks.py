@@ -113,8 +113,7 @@ class LookPlan(NamedTuple):
         }
         second: dict[int, Array] = {}
         if refined:
-            noise = [self.noise[k] for k in refined]
-            sums = self._round(sums_of, sources.fresh(), list(refined.values()), noise)
+            sums = self._round(sums_of, sources.fresh(), list(refined.values()), [self.noise[k] for k in refined])
             second = dict(zip(refined, sums, strict=True))
         answers, public = [], (self.schema.records, self.relation is Relation.REPLACE_ONE, self.schema, level)
         for k, one in enumerate(self.asked):

@@ -255,8 +255,7 @@ class ChoicePlan(NamedTuple):
             own, (_, plan) = rows[place], self.plans[place]
             outcome = plan.method.run(plan, own, sources)
             contents = fit_contents(plan, outcome, None)
-            release = contents.release(self.explanation, private=sources.private)
-            lost = losses(Predictor(release), own.X, own.y)
+            lost = losses(Predictor(contents.release(self.explanation, private=sources.private)), own.X, own.y)
             loss = float(self.score.released(totals(lost[:, None], own.units), sources.fresh())[0])
             key = (place, *(np.asarray(values).tobytes() for _, values in sorted(contents.arrays.items())))
             return SelectionTrial(loss, key, (place, outcome))

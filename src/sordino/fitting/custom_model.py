@@ -73,8 +73,7 @@ def fit_custom(
     layout, table = layout_of(front, model, public, named, unit, most_records)
     own = _built(front, model, layout, public)
     protected = Unit.RECORD if unit is None else ColumnUnit(unit, layout.rows)
-    there = number_of(records, related, named, unit)
-    sizes = Sizes(there, own.size, largest_mu(asked, at), related, at, protected)
+    sizes = Sizes(number_of(records, related, named, unit), own.size, largest_mu(asked, at), related, at, protected)
     choices = dict(options or {})
     if optimiser is not None:
         choices = {"step_size": 1.0, **choices} if front.method(own) == "rounds" and method == AUTO else choices

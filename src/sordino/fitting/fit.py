@@ -92,8 +92,7 @@ class TableInParts:
         """Learn from the parts, after the debit; what the checkpoint holds of rounds before is not asked again."""
         method = instance_of("the method", plan.method, BoundedInfluence)
         schema, kept = declaration.schema, access.checkpoint
-        encode = partial(_encoded_there, declaration, plan)
-        totals = access.read(lambda: self.totals(schema, encode, kept))
+        totals = access.read(lambda: self.totals(schema, partial(_encoded_there, declaration, plan), kept))
         declared = None if schema.weight is None else schema.records
         return method.run_sums(plan, lambda asked: access.read(partial(totals, asked)), sources, declared, kept)
 
@@ -322,5 +321,4 @@ def fit_table(
         raise InputError(f"{wanted}, got {method!r}, which needs the rows in memory; leave the engine out.")
     lies = table_in_parts(own.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
     with closing(lies.engine):
-        elsewhere = replace(given, in_parts=lies, number=partial(lies.number, own.schema))
-        return finished(elsewhere, method=METHOD).release
+        return finished(replace(given, in_parts=lies, number=partial(lies.number, own.schema)), method=METHOD).release

@@ -324,8 +324,7 @@ def reopen(
     settings = stored.settings
     leaves = tuple(Leaf(str(name), tuple(shape), bool(whole)) for name, shape, whole in settings["layout"])
     options = {"params": params, "constants": constants, "unit": settings.get("unit"), "loss": loss}
-    layout = RecordLayout(leaves, int(settings["rows"]))
-    own = front_end_for(model, options).build(model, layout, options)
+    own = front_end_for(model, options).build(model, RecordLayout(leaves, int(settings["rows"])), options)
     stated = [(site["name"], tuple(site["shape"])) for site in settings["sites"]]
     if stated != [(site.name, site.shape) for site in own.sites]:
         sites = ", ".join(name for name, _ in stated)

@@ -332,8 +332,7 @@ def answer_table(release: StoredRelease) -> ResultTable:
         points.append(tuple(Estimate(row["name"], row["value"], row["low"], row["high"]) for row in one["rows"]))
         flat += [{"question": one["question"], **row} for row in one["rows"]]
     columns = by_name(flat, ("question", "name", "value", "low", "high"))
-    about = release.settings["about"]
-    return ResultTable("", tuple(tables), columns, (), release.cautions, (about,), tuple(points))
+    return ResultTable("", tuple(tables), columns, (), release.cautions, (release.settings["about"],), tuple(points))
 
 
 def _answer_figures(row: Mapping[str, Any], days: bool) -> tuple[str, str]:

@@ -47,8 +47,7 @@ class BestConstant(Method):
             stated = {"relation": problem.relation.value, "view": view.value, "delta": problem.delta}
             spec = Spec.from_dict({"algorithm": mean, **stated})
         else:
-            query = _TARGETS if problem.classes is None else _COUNTS
-            spec = sums_over_all(problem, query, 1, 1.0, problem.mu, view)
+            spec = sums_over_all(problem, _TARGETS if problem.classes is None else _COUNTS, 1, 1.0, problem.mu, view)
         return FitPlan(self, problem, spec, predicted=1.0, cautions=(ONLY_A_CONSTANT,))
 
     def run(self, plan: FitPlan, rows: EncodedRows, sources: Sources) -> Outcome:
