@@ -188,9 +188,6 @@ class _Divergences(fields.Shape):
     def write(self, value: tuple[float, ...]) -> list[float | None]:
         return [one if math.isfinite(one) else None for one in value]
 
-    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
-        return {"type": "array", "items": {"type": ["number", "null"]}}
-
 
 @register("renyi")
 class RenyiDP(Guarantee):

@@ -21,7 +21,7 @@ import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, narrow
-from sordino.core.spec.fields import Schema, Shape, Tagged, TaggedUnion
+from sordino.core.spec.fields import Shape, Tagged, TaggedUnion
 from sordino.core.validate import refuse, whole_number
 
 
@@ -253,6 +253,3 @@ class Uses(Shape):
 
     def write(self, value: Factors) -> list[dict[str, object]]:
         return [{"pair": pair.to_dict(), "count": count} for pair, count in value]
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"type": "array"}

@@ -46,7 +46,7 @@ class StableNoise(Section):
 
     deviation: ClassVar[float] = math.sqrt(2.0)  # where it is Gaussian
 
-    alpha: Annotated[float, Number(TAIL_INDEX), "tail index; at 2 the noise is N(0, 2I)"]
+    alpha: Annotated[float, TAIL_INDEX, "tail index; at 2 the noise is N(0, 2I)"]
     scale: NoiseScale
 
 
@@ -87,22 +87,12 @@ class Batch(Section):
 
     scheme: Annotated[Scheme, Word(Scheme)]
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
-    rate: Annotated[
-        float | None,
-        Number(SHARE),
-        "Poisson inclusion probability of a free record; absent: a step expects size",
-    ] = None
+    rate: Annotated[float | None, SHARE, "Poisson inclusion probability; absent: a step expects size"] = None
     cap: Annotated[
-        int | None, Whole(), "truncated Poisson: records a batch holds at most, the first of the table; absent: 2 size"
+        int | None, Whole(), "truncated Poisson: most records of a batch, the first ones; absent: 2 size"
     ] = None
-    uses: Annotated[
-        int | None, Whole(), "random allocation: steps of a round of ceil(n / size) that use a record; absent: 1"
-    ] = None
-    separation: Annotated[
-        int | None,
-        Whole(),
-        "min-separation: steps from a use until a record is free; absent: floor(n / (2 size))",
-    ] = None
+    uses: Annotated[int | None, Whole(), "random allocation: uses in a round of ceil(n / size) steps; absent: 1"] = None
+    separation: Annotated[int | None, Whole(), "min-separation: steps between uses; absent: floor(n / (2 size))"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.size is None and self.scheme != Scheme.FULL:
@@ -194,17 +184,15 @@ class Clipping(Section):
     """Per-example clipping."""
 
     kind: Annotated[ClippingKind, Word(ClippingKind)]
-    bound: Annotated[
-        float, Number(POSITIVE), "norm, residual: bound on the per-example gradient norm; feature: row norm cap"
-    ]
-    classes: Annotated[int | None, Whole(Interval(2, COUNT.high)), "number of classes of a softmax loss"] = None
+    bound: Annotated[float, POSITIVE, "norm, residual: bound on the per-example gradient norm; feature: row norm cap"]
+    classes: Annotated[int | None, Interval(2, COUNT.high), "number of classes of a softmax loss"] = None
 
 
 @PROJECTIONS.register("ball")
 class Ball(Section):
     """Projection on the ball of this radius around the origin, after the noise."""
 
-    radius: Annotated[float, Number(POSITIVE)]
+    radius: Annotated[float, POSITIVE]
 
     @property
     def diameter(self) -> float:
@@ -222,7 +210,7 @@ class PointStart(Section):
 class GaussianStart(Section):
     """A draw from a centred isotropic Gaussian with this standard deviation."""
 
-    scale: Annotated[float, Number(POSITIVE)]
+    scale: Annotated[float, POSITIVE]
 
 
 Start = PointStart | GaussianStart  # never computed from data
@@ -240,7 +228,7 @@ class Keep(StrEnum):
 class Thinning(Section):
     """Keep iterates burn_in + 1, burn_in + 1 + thin, burn_in + 1 + 2 thin, ... (the first step makes iterate 1)."""
 
-    burn_in: Annotated[int, Whole(Interval(0, COUNT.high)), "how many first iterates are dropped"]
+    burn_in: Annotated[int, Interval(0, COUNT.high), "how many first iterates are dropped"]
     thin: Annotated[int, Whole(), "then every thin-th one is kept"]
 
 
@@ -265,7 +253,7 @@ class NoisyGradient(Algorithm):
     start: Annotated[Start, STARTS] = ORIGIN
     chains: Annotated[int, Whole(), "independent chains released together"] = 1
     keep: Annotated[Kept, KEEPING, "kept iterates; absent: last for view last-iterate, else all"] = None
-    rounding: Annotated[float | None, Number(NON_NEGATIVE), _ROUNDING] = None
+    rounding: Annotated[float | None, NON_NEGATIVE, _ROUNDING] = None
 
     @property
     def words(self) -> str:

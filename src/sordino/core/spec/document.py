@@ -188,7 +188,7 @@ TRIALS = TaggedUnion()
 class PoissonTrials(Section):
     """A Poisson number of trials, maybe none."""
 
-    mean: Annotated[float, Number(POSITIVE)]
+    mean: Annotated[float, POSITIVE]
 
 
 @TRIALS.register("negative-binomial")
@@ -196,7 +196,7 @@ class NegativeBinomialTrials(Section):
     """A negative binomial number of trials, at least one; shape 1 is geometric, shape 0 logarithmic."""
 
     shape: Annotated[float, Number(Interval(-1.0, low_open=True))]
-    stop: Annotated[float, Number(OPEN_UNIT), "gamma: the smaller, the more trials"]
+    stop: Annotated[float, OPEN_UNIT, "gamma: the smaller, the more trials"]
 
     @property
     def mean(self) -> float:
@@ -293,7 +293,7 @@ class Spec(Section):
     average: Annotated[Average | None, Nested(Average), "given exactly when the view is average"] = None
     relation: Annotated[Relation, Word(Relation)]
     view: Annotated[View, Word(View)]
-    delta: Annotated[float | None, Number(OPEN_UNIT), "target delta; the command line may give it instead"] = None
+    delta: Annotated[float | None, OPEN_UNIT, "target delta; the command line may give it instead"] = None
     instance: Annotated[Instance | None, Nested(Instance), "what an audit trains; absent: the worst quadratic"] = None
     together: int = 1
 

@@ -27,8 +27,8 @@ DATASETS = fields.TaggedUnion()
 NEIGHBOURS = fields.TaggedUnion()
 
 _FROM_ZERO = Interval(0, fields.COUNT.high)
-Position = Annotated[int, fields.Whole(_FROM_ZERO), "the record that differs, counted from 0"]
-Chosen = Annotated[int | None, fields.Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"]
+Position = Annotated[int, _FROM_ZERO, "the record that differs, counted from 0"]
+Chosen = Annotated[int | None, _FROM_ZERO, "the record that differs; absent: the audit chooses"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SyntheticDataset(fields.Section):
     generator: Annotated[str, fields.Text(), "registered name, such as linear or logistic"]
     records: Annotated[int, fields.Whole()]
     features: Annotated[int, fields.Whole(), "number of features"]
-    seed: Annotated[int, fields.Whole(_FROM_ZERO)]
+    seed: Annotated[int, _FROM_ZERO]
     parameters: Annotated[SettingValues, Settings(), "further arguments of the generator, such as noise"] = NO_SETTINGS
 
 
@@ -85,7 +85,7 @@ class GivenNeighbour(fields.Section):
 
     position: Position
     features: Annotated[tuple[float, ...], fields.Numbers(fields.Number(ANY_REAL)), "encoded features"]
-    target: Annotated[float, fields.Number(ANY_REAL), "encoded target"]
+    target: Annotated[float, ANY_REAL, "encoded target"]
 
 
 @NEIGHBOURS.register("deepfool")

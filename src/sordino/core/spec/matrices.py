@@ -204,9 +204,7 @@ class Participation(Section):
         "anew; min-separation: between two uses; poisson: between turns of a unit's group, absent: 1",
     ] = None
     uses: Annotated[int | None, Whole(), "uses at most; absent: as many as the separation leaves room for"] = None
-    rate: Annotated[
-        float | None, Number(OPEN_UNIT), "poisson, min-separation: secret chance of a unit that may contribute to do so"
-    ] = None
+    rate: Annotated[float | None, OPEN_UNIT, "poisson, min-separation: secret chance of a unit to contribute"] = None
     cap: Annotated[int | None, Whole(), "poisson: units of a step at most, in the order of the table"] = None
     units: Annotated[int | None, Whole(), "poisson with a cap: units of a group, at most"] = None
 
@@ -251,10 +249,10 @@ class Participation(Section):
 class MatrixMechanism(Mechanism):
     """Noise correlated over the steps of a run: contributions times a matrix, plus independent Gaussian noise."""
 
-    steps: Annotated[int, Whole(Interval(1, 10_000_000))]
+    steps: Annotated[int, Interval(1, 10_000_000)]
     strategy: Annotated[Strategy, STRATEGIES]
-    contribution: Annotated[float, Number(POSITIVE), "bound on one unit's contribution; twice that under replace-one"]
-    noise_multiplier: Annotated[float, Number(POSITIVE), "noise standard deviation over the contribution bound"]
+    contribution: Annotated[float, POSITIVE, "bound on one unit's contribution; twice that under replace-one"]
+    noise_multiplier: Annotated[float, POSITIVE, "noise standard deviation over the contribution bound"]
     participation: Annotated[Participation, Nested(Participation)]
 
     @property

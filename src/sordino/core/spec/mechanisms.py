@@ -71,7 +71,7 @@ class AnswerNoise(Section):
     kind: Annotated[AnswerNoiseKind, Word(AnswerNoiseKind)]
     scale: Annotated[
         float,
-        Number(POSITIVE),
+        POSITIVE,
         "laws proportional to exp(-|x| / scale) (laplace, discrete-laplace) or exp(-x^2 / (2 scale^2)) (gaussian, "
         "discrete-gaussian)",
     ]
@@ -82,12 +82,10 @@ class NoisedAnswer(Mechanism):
     """An answer of bounded sensitivity plus noise."""
 
     query: Annotated[str, Text(), "what is answered, in words for people; no theorem reads them"]
-    sensitivity: Annotated[float, Number(POSITIVE), f"{_SENSITIVITY}: l1 for Laplace noise, l2 for Gaussian noise"]
+    sensitivity: Annotated[float, POSITIVE, f"{_SENSITIVITY}: l1 for Laplace noise, l2 for Gaussian noise"]
     dim: Annotated[int, Whole(), "number of values"] = 1
     noise: Annotated[AnswerNoise, Nested(AnswerNoise)]
-    rate: Annotated[
-        float | None, Number(OPEN_UNIT), "secret chance of each unit to take part, drawn for every use; absent: all do"
-    ] = None
+    rate: Annotated[float | None, OPEN_UNIT, "secret chance of a unit to take part in a use; absent: all do"] = None
 
     @property
     def once(self) -> str:
@@ -109,8 +107,8 @@ class NoisedAnswer(Mechanism):
 class RandomisedResponse(Mechanism):
     """Every unit reports its true category with a given probability, else one of the others at random."""
 
-    categories: Annotated[int, Whole(_TWO_OR_MORE), "number of answers there are"]
-    truth: Annotated[float, Number(OPEN_UNIT), "probability of the true answer; the others share the rest evenly"]
+    categories: Annotated[int, _TWO_OR_MORE, "number of answers there are"]
+    truth: Annotated[float, OPEN_UNIT, "probability of the true answer; the others share the rest evenly"]
 
     @property
     def once(self) -> str:
@@ -132,10 +130,10 @@ class Selection(Mechanism):
     """One candidate is chosen by its score; only its name is released."""
 
     method: Annotated[SelectionMethod, Word(SelectionMethod)]
-    sensitivity: Annotated[float, Number(POSITIVE), f"of every score: {_SENSITIVITY}"]
+    sensitivity: Annotated[float, POSITIVE, f"of every score: {_SENSITIVITY}"]
     scale: Annotated[
         float,
-        Number(POSITIVE),
+        POSITIVE,
         "exponential: weights exp(score / scale); permute-and-flip: accepted with probability exp((score - best) / "
         "scale); noisy-max: scale of the noise on every score",
     ]
@@ -151,11 +149,11 @@ class Selection(Mechanism):
 class SparseVector(Mechanism):
     """Whether noised queries exceed one noised threshold, until some have; queries may be chosen adaptively."""
 
-    sensitivity: Annotated[float, Number(POSITIVE), f"of every query: {_SENSITIVITY}"]
+    sensitivity: Annotated[float, POSITIVE, f"of every query: {_SENSITIVITY}"]
     positives: Annotated[int, Whole(), "it stops after this many queries above the threshold"]
-    threshold_scale: Annotated[float, Number(POSITIVE), "Laplace scale on the threshold, drawn once"]
-    query_scale: Annotated[float, Number(POSITIVE), "Laplace scale on every query, drawn anew"]
-    answer_scale: Annotated[float | None, Number(POSITIVE), "Laplace scale of released values; absent: none"] = None
+    threshold_scale: Annotated[float, POSITIVE, "Laplace scale on the threshold, drawn once"]
+    query_scale: Annotated[float, POSITIVE, "Laplace scale on every query, drawn anew"]
+    answer_scale: Annotated[float | None, POSITIVE, "Laplace scale of released values; absent: none"] = None
     monotone: Annotated[bool, Flag(), "whether an added unit moves all queries one way; used under add-remove"] = False
 
     @property
@@ -169,7 +167,7 @@ class RandomShift(Mechanism):
 
     shifts: Annotated[tuple[float, ...], Several(Number(NON_NEGATIVE), MOST_SHIFTS), "how far a present unit moves it"]
     weights: Annotated[tuple[float, ...], Several(Number(NON_NEGATIVE), MOST_SHIFTS), "with which probabilities"]
-    scale: Annotated[float, Number(POSITIVE), "standard deviation of the noise"]
+    scale: Annotated[float, POSITIVE, "standard deviation of the noise"]
 
     @property
     def once(self) -> str:
@@ -261,16 +259,12 @@ class NoisedSums(parts.Algorithm):
     sampling: Annotated[Batch, Nested(Batch), "which records a round uses"]
     contribution: Annotated[
         float,
-        Number(POSITIVE),
+        POSITIVE,
         "bound on one unit's contribution to a round, by which it moves the sum under add-remove; under replace-one by "
         "twice this, or sqrt 2 times where the shape is rank-one",
     ]
     shape: Annotated[SumShape, Word(SumShape)] = SumShape.VECTOR
-    replacement: Annotated[
-        float | None,
-        Number(POSITIVE),
-        "how far a replacement moves a sum at most, if less than contribution says",
-    ] = None
+    replacement: Annotated[float | None, POSITIVE, "how far a replacement moves a sum at most, if less far"] = None
     noise_multiplier: Annotated[parts.Schedule, parts.Scheduled(), "noise deviation over the contribution bound"]
     unit: Annotated[parts.AnyUnit, parts.UNIT, "whose presence is hidden"] = parts.Unit.RECORD
     options: Annotated[

@@ -42,12 +42,12 @@ class BoundedPotential(Section):
 class LinearRegression(Section):
     """Regression through the origin with x_low <= x <= x_high and |y / x - c| <= n^gamma1."""
 
-    alpha: Annotated[float, Number(POSITIVE), "prior precision"]
-    beta: Annotated[float, Number(POSITIVE), "noise precision"]
+    alpha: Annotated[float, POSITIVE, "prior precision"]
+    beta: Annotated[float, POSITIVE, "noise precision"]
     gamma1: Annotated[float, Number(Interval(0.0, 0.5, high_open=True))]
-    x_low: Annotated[float, Number(POSITIVE)]
-    x_high: Annotated[float, Number(POSITIVE)]
-    c: Annotated[float, Number(NON_NEGATIVE)]
+    x_low: Annotated[float, POSITIVE]
+    x_high: Annotated[float, POSITIVE]
+    c: Annotated[float, NON_NEGATIVE]
 
     def contradictions(self) -> Iterator[Contradiction]:
         """The domain of Heller and Fetaya: x_low < x_high and x_high^2 beta > 3."""
@@ -66,7 +66,7 @@ class RejectionDraws(Section):
     trials: Annotated[int, Whole(), "proposals a draw may take"]
     dim: Annotated[int, Whole(), "number of parameters"]
     smoothness: Annotated[
-        Certificate | None, Certified(constants.SMOOTHNESS), "of the potential; for strongly-log-concave ones"
+        Certificate | None, Certified(constants.SMOOTHNESS), "of a strongly log-concave potential"
     ] = None
     oscillation: Annotated[Certificate | None, Certified(constants.OSCILLATION), "for bounded potentials"] = None
 
@@ -162,15 +162,15 @@ class ProposeTestSample(Algorithm):
 
     views: ClassVar[frozenset[View]] = frozenset({View.ONE_SAMPLE})
 
-    epsilon: Annotated[float, Number(POSITIVE), "per stage; the whole costs 4 epsilon under replace-one"]
-    delta: Annotated[float, Number(_BELOW_HALF), "per stage; the whole costs 2 delta"]
-    x_low: Annotated[float, Number(POSITIVE)]
-    x_high: Annotated[float, Number(POSITIVE)]
-    alpha: Annotated[float, Number(POSITIVE), "prior precision"]
-    beta: Annotated[float, Number(POSITIVE), "noise precision"]
-    gamma1: Annotated[float, Number(_BELOW_HALF)]
+    epsilon: Annotated[float, POSITIVE, "per stage; the whole costs 4 epsilon under replace-one"]
+    delta: Annotated[float, _BELOW_HALF, "per stage; the whole costs 2 delta"]
+    x_low: Annotated[float, POSITIVE]
+    x_high: Annotated[float, POSITIVE]
+    alpha: Annotated[float, POSITIVE, "prior precision"]
+    beta: Annotated[float, POSITIVE, "noise precision"]
+    gamma1: Annotated[float, _BELOW_HALF]
     rho1: Annotated[float, Number(Interval(1.0, 1.5, low_open=True, high_open=True))]
-    rho2: Annotated[float, Number(_BELOW_HALF)]
+    rho2: Annotated[float, _BELOW_HALF]
     sampler: Annotated[Sampler, Word(Sampler)]
 
     @property
@@ -193,7 +193,7 @@ class OutputPerturbation(Algorithm):
 
     lipschitz: Annotated[Certificate, Certified(constants.LIPSCHITZ)]
     strong_convexity: Annotated[Certificate, Certified(constants.STRONG_CONVEXITY)]
-    tolerance: Annotated[float, Number(NON_NEGATIVE), "proven distance of the point found from the minimiser"]
+    tolerance: Annotated[float, NON_NEGATIVE, "proven distance of the point found from the minimiser"]
     dim: Annotated[int, Whole(), "number of parameters"]
     noise: Annotated[AverageNoise, Nested(AverageNoise)]
 

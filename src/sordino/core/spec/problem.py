@@ -49,7 +49,7 @@ class Schedule(fields.Section):
 class ConstantSchedule(Schedule):
     """The same value at every step; a plain number in JSON."""
 
-    value: Annotated[float, fields.Number(POSITIVE)]
+    value: Annotated[float, POSITIVE]
 
     @property
     def constant(self) -> float:
@@ -90,9 +90,9 @@ class ListSchedule(Schedule):
 class PolynomialSchedule(Schedule):
     """The value initial * ((k + offset) / offset) ** -power at step k = 0, 1, ..."""
 
-    initial: Annotated[float, fields.Number(POSITIVE), "value at step 0"]
-    offset: Annotated[float, fields.Number(POSITIVE), "number of steps before the decay sets in"]
-    power: Annotated[float, fields.Number(NON_NEGATIVE), "exponent of the decay; 0 does not decay"]
+    initial: Annotated[float, POSITIVE, "value at step 0"]
+    offset: Annotated[float, POSITIVE, "number of steps before the decay sets in"]
+    power: Annotated[float, NON_NEGATIVE, "exponent of the decay; 0 does not decay"]
 
     @property
     def constant(self) -> float | None:
@@ -278,7 +278,7 @@ class AverageNoise(fields.Section):
     """Noise added once, to the average."""
 
     kind: Annotated[AverageNoiseKind, fields.Word(AverageNoiseKind)]
-    scale: Annotated[float, fields.Number(POSITIVE), "laplace: scale of each coordinate; gaussian: standard deviation"]
+    scale: Annotated[float, POSITIVE, "laplace: scale of each coordinate; gaussian: standard deviation"]
 
     @property
     def exponent(self) -> int:
