@@ -217,25 +217,13 @@ class SampledChain:
 
 
 @lru_cache(maxsize=256)
-def best_with_largest_distance(chain: SampledChain, delta: float) -> LossDistribution:
-    """The window and the split with the smallest epsilon at this delta; any are valid."""
-    return _best(chain, delta, 1.0, chain.with_largest_distance, chain.with_largest_distance)
+def best_split(chain: SampledChain, delta: float, *, random: bool, copies: int = 1) -> LossDistribution:
+    """The window and the split with the smallest epsilon found at this delta, with the largest or a random distance.
 
-
-@lru_cache(maxsize=256)
-def best_with_random_distance(chain: SampledChain, delta: float, copies: int = 1) -> LossDistribution:
-    """The same when the batches before the window are revealed, for `copies` such chains in a row; that of one."""
-    rough = partial(chain.with_random_distance, values=_SEARCH_VALUES)
-    return _best(chain, delta, chain.rate, rough, chain.with_random_distance, copies)
-
-
-Bound = Callable[[int, float], LossDistribution]
-
-
-def _best(
-    chain: SampledChain, delta: float, moving: float, rough: Bound, fine: Bound, copies: int = 1
-) -> LossDistribution:
-    """Golden sections in the window, in the split and in the window again; then compared with plain composition."""
+    It is that of one of `copies` such chains in a row.
+    """
+    fine = chain.with_random_distance if random else chain.with_largest_distance
+    rough, moving = (partial(fine, values=_SEARCH_VALUES), chain.rate) if random else (fine, 1.0)
 
     def together(one: LossDistribution) -> LossDistribution:
         return one if copies == 1 else LossDistribution(tuple((pair, copies * count) for pair, count in one.factors))
@@ -261,6 +249,7 @@ def _best(
     def best_window(low: float, high: float, share: float) -> int:
         return round(golden_section(lambda at: cost(round(at), share), low, high, 0.08 * (high - low) + 0.5)[0])
 
+    # Golden sections in the window, in the split and in the window again; then compared with plain composition.
     window = best_window(least, most, 0.6)
     share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
     window = best_window(max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)

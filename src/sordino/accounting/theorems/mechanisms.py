@@ -175,12 +175,6 @@ def sampled_answer(spec: specs.Spec) -> Guarantee:
     return _once(pair(assume.promised(run.rate), _ratio(spec)))
 
 
-def _log_ratio(large: Fraction, small: Fraction) -> float:
-    """log(large / small) to a few units in the last place, also where the two are next to each other."""
-    ratio = large / small
-    return math.log1p(float(ratio - 1)) if ratio < 2 else math.log(large) - math.log(small)
-
-
 @ours(
     "mechanism.randomised-response",
     Citation("kairouz2017composition", "Section 3, for k categories"),
@@ -194,11 +188,11 @@ def randomised_response(spec: specs.Spec) -> Guarantee:
     run = assume.run_of(spec, specs.RandomisedResponse)
     # As fractions: near 1 / k the two logarithms agree in most of their digits.
     truth = Fraction(run.truth)
-    other = (1 - truth) / (run.categories - 1)
-    if truth == other:
+    less, more = sorted((truth, (1 - truth) / (run.categories - 1)))
+    if less == more:
         return LossDistribution(())
-    loss = up(_log_ratio(max(truth, other), min(truth, other)), 4)
-    large, small = float(max(truth, other)), float(min(truth, other))
+    loss = up(math.log1p(float(more / less - 1)) if more < 2 * less else math.log(more) - math.log(less), 4)
+    large, small = float(more), float(less)
     rest = max(0.0, 1 - large - small)
     if run.categories == 2:
         return _once(atomic.ExplicitPair((-loss, loss), (small, 1 - small), 0.0))

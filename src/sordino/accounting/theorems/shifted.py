@@ -200,7 +200,7 @@ def random_batches(spec: Spec) -> Guarantee:
     with the Poisson pairs in place of C_q, where every batch that can be drawn contracts by c (batches too large for
     that are rarer than a thousandth of delta, which is added). Window and split are chosen for the spec's delta, 1e-6
     if it states none."""
-    return windows.best_with_largest_distance(sampled_chain(spec), assume.chosen_delta(spec))
+    return windows.best_split(sampled_chain(spec), assume.chosen_delta(spec), random=False)
 
 
 @_fresh_batches(
@@ -213,7 +213,7 @@ def random_participation(spec: Spec) -> Guarantee:
     batches under replace-one), and delta is averaged over its law, rounded up. Window and split are chosen for the
     spec's delta, 1e-6 if it states none."""
     # Given the revealed batches the window's composition holds with their distance; revealing them averages delta.
-    return windows.best_with_random_distance(sampled_chain(spec), assume.chosen_delta(spec))
+    return windows.best_split(sampled_chain(spec), assume.chosen_delta(spec), random=True)
 
 
 @ours(
@@ -341,11 +341,8 @@ def kept_random(spec: Spec) -> Guarantee:
         return revealed_batches.proof(spec)
     # The windows are chosen for as many segments as there are; `_composed` adds the failure, once for all of them.
     whole, segments, delta = replace(sampled_chain(spec), failure=0.0), _segments(spec), assume.chosen_delta(spec)
-
-    def windowed_segment(one: PassParts) -> Guarantee:
-        return windows.best_with_random_distance(replace(whole, steps=one.tail), delta, segments.total())
-
-    windowed = _composed(spec, windowed_segment, segments)
+    best = partial(windows.best_split, delta=delta, random=True, copies=segments.total())
+    windowed = _composed(spec, lambda one: best(replace(whole, steps=one.tail)), segments)
     if segments.keys() == {PassParts(0, 0, 1)}:  # every iterate is kept: steps compose
         return windowed
     return min((windowed, revealed_batches.proof(spec)), key=lambda guarantee: guarantee.epsilon(delta))

@@ -49,10 +49,24 @@ def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: flo
     ratio, fall = math.exp(spacing), math.exp(-tilt * spacing)
     kept = left + right > _UNDERFLOW * float(max(left.max(initial=0.0), right.max(initial=0.0)))
     left, right = np.where(kept, left, 0.0), np.where(kept, right, 0.0)
-    left, right, free = _without_isolated(left, right, fall)
+    # Next to an empty bin the curve is straight on that side, so the polygon cannot dip there. A bin between two empty
+    # ones (an atom off the grid) gives all its mass to its left point: a smaller loss, as likely under P.
+    filled = np.concatenate([[False], left + right > 0, [False]])
+    free = filled[:-1] & filled[1:]
+    isolated = filled[1:-1] & ~free[:-1] & ~free[1:]
+    left, right = np.where(isolated, left + fall * right, left), np.where(isolated, 0.0, right)
     points = above(left, right) + at_points
-    # Lowerings are kept divided by (r - 1): for tiny spacings that factor would only cancel.
-    lowering = _even_lowering(left, right, free, ratio, fall)
+    # Lower both ends of each bin alike; where one end is fixed the other follows the end tangent. Lowerings are kept
+    # divided by (r - 1): for tiny spacings that factor would only cancel.
+    both = free[:-1] & free[1:]
+    denominator = ratio * left + fall * right
+    shared = left * (fall * right) / np.where(denominator > 0, denominator, 1.0)
+    at_left = np.where(both, shared, np.where(free[:-1], fall * right / ratio, 0.0))
+    at_right = np.where(both, shared, np.where(free[1:], left, 0.0)) / fall
+    lowering = np.zeros(len(left) + 1)
+    lowering[:-1] = at_left
+    lowering[1:] = np.maximum(lowering[1:], at_right)
+    lowering = np.where(free, lowering, 0.0)
     _ease_ends(lowering, left, right, points, free, ratio, fall)
     _make_up(lowering, left, right, free, ratio, fall)
     after = np.append(lowering[1:], 0.0)
@@ -69,31 +83,6 @@ def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: flo
     except (OverflowError, FloatingPointError):
         # Corners so far apart that their weights have no common scale: the empty law is below all.
         return np.zeros_like(masses), 0.0
-
-
-def _without_isolated(left: Array, right: Array, fall: float) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Find the points where the polygon may dip, and round isolated bins down.
-
-    Next to an empty bin the curve is straight on that side, so the polygon cannot dip there. A bin between two empty
-    ones (an atom off the grid) gives all its mass to its left point: a smaller loss, as likely under P.
-    """
-    filled = np.concatenate([[False], left + right > 0, [False]])
-    free = filled[:-1] & filled[1:]
-    isolated = filled[1:-1] & ~free[:-1] & ~free[1:]
-    return np.where(isolated, left + fall * right, left), np.where(isolated, 0.0, right), free
-
-
-def _even_lowering(left: Array, right: Array, free: NDArray[np.bool_], ratio: float, fall: float) -> Array:
-    """Lower both ends of each bin alike; where one end is fixed the other follows the end tangent."""
-    both = free[:-1] & free[1:]
-    denominator = ratio * left + fall * right
-    shared = left * (fall * right) / np.where(denominator > 0, denominator, 1.0)
-    at_left = np.where(both, shared, np.where(free[:-1], fall * right / ratio, 0.0))
-    at_right = np.where(both, shared, np.where(free[1:], left, 0.0)) / fall
-    lowering = np.zeros(len(left) + 1)
-    lowering[:-1] = at_left
-    lowering[1:] = np.maximum(lowering[1:], at_right)
-    return np.where(free, lowering, 0.0)
 
 
 def _ease_ends(

@@ -281,7 +281,8 @@ def keys_of(section: type[Section]) -> tuple[Key, ...]:
     hints, keys = get_type_hints(section, include_extras=True), []
     for field in fields(section):
         kind, *said = get_args(hints[field.name]) or (None,)
-        said = [_in_interval(kind, one) if isinstance(one, Interval) else one for one in said]
+        number = Whole if kind in (int, int | None) else Number
+        said = [number(one) if isinstance(one, Interval) else one for one in said]
         for shape in (one for one in said if isinstance(one, Shape)):
             name = next((one.name for one in said if isinstance(one, Spelled)), field.name)
             meaning = " ".join(one for one in said if isinstance(one, str))
@@ -289,10 +290,6 @@ def keys_of(section: type[Section]) -> tuple[Key, ...]:
             required = field.default is MISSING and NoneType not in get_args(kind)
             keys.append(Key(name, field.name, shape, required, default, meaning))
     return tuple(keys)
-
-
-def _in_interval(kind: object, allowed: Interval) -> Shape:
-    return Whole(allowed) if kind in (int, int | None) else Number(allowed)
 
 
 def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags: str) -> Any:
