@@ -208,7 +208,25 @@ def shuffled_pass(batches: int, ratio: float, delta: float) -> ExplicitPair | No
         return None
 
     def cost(threshold: float) -> float:
-        return _rough_epsilon(batches, ratio, threshold, delta)
+        """About the epsilon at delta, the mean of labels taken for normal; infinite where the failure is too large."""
+        failed = clone_failure(batches, ratio, threshold)
+        if 2 * failed >= delta:
+            return math.inf
+        mean = (batches - 1) * math.exp(-threshold)
+        deviation = math.tanh(ratio / 2) / math.sqrt(1 + max(0.0, mean - 2 * math.sqrt(mean)))
+
+        def enough(epsilon: float) -> bool:
+            z = math.tanh(epsilon / 2) / deviation
+            gain = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) - z * float(special.ndtr(-z))
+            return (1 + math.exp(epsilon)) * (deviation * gain + failed) <= delta
+
+        # Beyond some epsilon the failure's part grows again: the first one where both parts are small.
+        highest = min(1.0, 2 * threshold)
+        while not enough(highest):
+            if highest > threshold:
+                return math.inf
+            highest *= 1.25
+        return narrow(enough, 0.0, highest, 1e-4 * highest)[1]
 
     # The failure t must stay below delta: epsilon_0 is a few ratios, and grows with the number of batches.
     high = ratio * (ratio / 2 + _DEVIATIONS + 1.0)
@@ -225,28 +243,6 @@ def shuffled_pass(batches: int, ratio: float, delta: float) -> ExplicitPair | No
 def clone_failure(batches: int, ratio: float, threshold: float) -> float:
     """t of the statement, rounded up."""
     return min(1.0, up(batches * (float(delta_range(ratio, threshold)[1]) * math.exp(-threshold)) * (1 + 1e-12)))
-
-
-def _rough_epsilon(batches: int, ratio: float, threshold: float, delta: float) -> float:
-    """About the epsilon at delta, the mean of labels taken for normal; infinite where the failure is too large."""
-    failed = clone_failure(batches, ratio, threshold)
-    if 2 * failed >= delta:
-        return math.inf
-    mean = (batches - 1) * math.exp(-threshold)
-    deviation = math.tanh(ratio / 2) / math.sqrt(1 + max(0.0, mean - 2 * math.sqrt(mean)))
-
-    def enough(epsilon: float) -> bool:
-        z = math.tanh(epsilon / 2) / deviation
-        gain = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) - z * float(special.ndtr(-z))
-        return (1 + math.exp(epsilon)) * (deviation * gain + failed) <= delta
-
-    # Beyond some epsilon the failure's part grows again: the first one where both parts are small.
-    highest = min(1.0, 2 * threshold)
-    while not enough(highest):
-        if highest > threshold:
-            return math.inf
-        highest *= 1.25
-    return narrow(enough, 0.0, highest, 1e-4 * highest)[1]
 
 
 def _deltas(batches: int, ratio: float, threshold: float, epsilons: Array) -> Array:

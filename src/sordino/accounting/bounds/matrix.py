@@ -49,7 +49,23 @@ def sensitivity(run: MatrixMechanism) -> float | str:
         return _root(float((sums.ravel()[:steps] ** 2).sum()), steps)
     if steps > MOST_STEPS:
         return f"evaluates matrices other than falling Toeplitz ones up to {MOST_STEPS} steps, and there are {steps}"
-    return _root(_by_gram(np.abs(run.strategy.gram(steps)), participation, uses), steps)
+    gram, separation = np.abs(run.strategy.gram(steps)), participation.separation or steps
+    if participation.scheme is ParticipationScheme.EPOCHS:
+        places = (np.arange(first, steps, separation) for first in range(min(separation, steps)))
+        return _root(max(float(gram[np.ix_(place, place)].sum()) for place in places), steps)
+    # Any window of `separation` steps holds one use at most: the others' share of a use is the sum of the largest
+    # entries of the windows to either side of it, of which there are uses - 1 at most.
+    shares = np.diag(gram).copy()
+    for step in range(steps):
+        right, left = gram[step, step + separation :], gram[step, : max(step - separation + 1, 0)][::-1]
+        sides = [side for side in (right, left) if len(side)]
+        tops = np.concatenate([[], *(np.maximum.reduceat(side, np.arange(0, len(side), separation)) for side in sides)])
+        shares[step] += np.sort(tops)[::-1][: uses - 1].sum()
+    # The largest sum of at most `uses` shares that are `separation` apart.
+    best = np.zeros(steps + separation)
+    for _ in range(uses):
+        best[separation:] = np.maximum.accumulate(shares + best[:steps])
+    return _root(float(best.max()), steps)
 
 
 def attained(run: MatrixMechanism) -> float | None:
@@ -76,26 +92,6 @@ def _root(square: float, steps: int) -> float:
 def _falling(column: Array) -> bool:
     """Entries that are not negative and do not rise: columns far apart then overlap most when they begin early."""
     return bool(column[-1] >= 0 and np.all(np.diff(column) <= 0))
-
-
-def _by_gram(gram: Array, participation: Participation, uses: int) -> float:
-    separation, steps = participation.separation or len(gram), len(gram)
-    if participation.scheme is ParticipationScheme.EPOCHS:
-        places = (np.arange(first, steps, separation) for first in range(min(separation, steps)))
-        return max(float(gram[np.ix_(place, place)].sum()) for place in places)
-    # Any window of `separation` steps holds one use at most: the others' share of a use is the sum of the largest
-    # entries of the windows to either side of it, of which there are uses - 1 at most.
-    shares = np.diag(gram).copy()
-    for step in range(steps):
-        right, left = gram[step, step + separation :], gram[step, : max(step - separation + 1, 0)][::-1]
-        sides = [side for side in (right, left) if len(side)]
-        tops = np.concatenate([[], *(np.maximum.reduceat(side, np.arange(0, len(side), separation)) for side in sides)])
-        shares[step] += np.sort(tops)[::-1][: uses - 1].sum()
-    # The largest sum of at most `uses` shares that are `separation` apart.
-    best = np.zeros(steps + separation)
-    for _ in range(uses):
-        best[separation:] = np.maximum.accumulate(shares + best[:steps])
-    return float(best.max())
 
 
 @lru_cache(maxsize=64)

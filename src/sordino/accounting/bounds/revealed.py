@@ -73,7 +73,14 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> t
         counts, chances, lost = _uses(pending + alone, rate)
         state.lost += lost
         pending = 0 if alone else block.length
-        state.step(block, counts, chances, _planned(block, log, rate))
+        # A distance z is pushed by (z + free) * weight, what is best if the mean rate were certain.
+        plan = rate * block.left, block.volume / (block.volume + block.left)
+        if log != 0.0:
+            # sum_{k<=left} c^-k and sum_{k<=left} c^-2k: uses and pushes to come, seen from the end of the block.
+            reach = min(-log * block.left, 300.0)
+            uses, pushes = (math.expm1(power * reach) / -math.expm1(power * log) for power in (1, 2))
+            plan = rate * uses, block.volume / (block.volume + pushes)
+        state.step(block, counts, chances, plan)
     if pending:  # the uses of the last block arrive at the window
         counts, chances, lost = _uses(pending, rate)
         state.lost += lost
@@ -106,16 +113,6 @@ def _uses(steps: int, rate: float) -> tuple[Array, Array, float]:
         around = np.where(bend < 0, mean + bend * (mean - low), mean + bend * (high - mean))
         ends = np.unique(np.clip(around.round(), low, high))
     return ends, *binomial.law_above(ends, steps, rate)
-
-
-def _planned(block: _Block, log: float, rate: float) -> tuple[float, float]:
-    """(free, weight): a distance z is pushed by (z + free) * weight, what is best if the mean rate were certain."""
-    if log == 0.0:
-        return rate * block.left, block.volume / (block.volume + block.left)
-    # sum_{k<=left} c^-k and sum_{k<=left} c^-2k: uses and pushes to come, seen from the end of the block.
-    reach = min(-log * block.left, 300.0)
-    uses, pushes = (math.expm1(power * reach) / -math.expm1(power * log) for power in (1, 2))
-    return rate * uses, block.volume / (block.volume + pushes)
 
 
 class _State:

@@ -125,8 +125,17 @@ def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, 
     if len(dead := np.flatnonzero(c == 0)):  # such a step forgets everything before it
         c, s, tau = c[dead[-1] :], s[dead[-1] :], tau[dead[-1] :]
     log_weights = log_weights_of(c)
-    first, carried = _forgotten(log_weights, s, tau)
+    # How many first steps to leave unpushed, which is always allowed, and the weighted distance w_k z_k they leave.
+    first = 0
+    with np.errstate(over="ignore", under="ignore"):
+        weights = np.exp(log_weights)
+        travelled = np.cumsum(np.where(s > 0, weights, 0.0) * s)
+        volume = float(np.sum((weights * tau) ** 2))
+    if 1e-200 < travelled[-1] < math.inf and 0.0 < volume < math.inf:
+        negligible = _FORGOTTEN * float(tau[-1]) / math.sqrt(volume) * float(travelled[-1])
+        first = int(np.searchsorted(travelled, negligible, side="right")) % len(s)
     if first:
+        carried = widen_up(float(travelled[first - 1]), len(s) * 4 * UNIT_ROUNDOFF)
         s = s[first:].copy()
         s[0] = up(s[0] + carried * math.exp(-log_weights[first]), 8)
     log_weights, tau = log_weights[first:], tau[first:]
@@ -190,21 +199,6 @@ def log_weights_of(c: Array) -> Array:
         rounded = np.ceil((logs + np.abs(logs) * 4 * UNIT_ROUNDOFF) / unit) * unit
         result[..., :-1] = np.cumsum(rounded[..., ::-1], axis=-1)[..., ::-1]
     return result
-
-
-def _forgotten(log_weights: Array, s: Array, tau: Array) -> tuple[int, float]:
-    """How many first steps to leave unpushed, which is always allowed, and the weighted distance w_k z_k they leave."""
-    with np.errstate(over="ignore", under="ignore"):
-        weights = np.exp(log_weights)
-        travelled = np.cumsum(np.where(s > 0, weights, 0.0) * s)
-        volume = float(np.sum((weights * tau) ** 2))
-    if not 1e-200 < travelled[-1] < math.inf or not 0.0 < volume < math.inf:
-        return 0, 0.0
-    negligible = _FORGOTTEN * float(tau[-1]) / math.sqrt(volume) * float(travelled[-1])
-    first = int(np.searchsorted(travelled, negligible, side="right"))
-    if first in {0, len(s)}:
-        return 0, 0.0
-    return first, widen_up(float(travelled[first - 1]), len(s) * 4 * UNIT_ROUNDOFF)
 
 
 def _segments(log_weights: Array, s: Array, tau: Array) -> tuple[Array, Array]:

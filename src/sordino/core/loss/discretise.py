@@ -68,7 +68,12 @@ def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: flo
     lowering[1:] = np.maximum(lowering[1:], at_right)
     lowering = np.where(free, lowering, 0.0)
     _ease_ends(lowering, left, right, points, free, ratio, fall)
-    _make_up(lowering, left, right, free, ratio, fall)
+    # Where easing left a bin's inequality unmet (a short run between fixed points), lower a free end.
+    a, b = left, fall * right
+    short = np.maximum(a * b - ratio * a * lowering[:-1] - b * fall * lowering[1:], 0.0)
+    at_left, at_right = (short > 0) & free[:-1], (short > 0) & ~free[:-1] & free[1:]
+    lowering[:-1][at_left] += short[at_left] / (ratio * a[at_left])
+    lowering[1:][at_right] += short[at_right] / (b * fall)[at_right]
     after = np.append(lowering[1:], 0.0)
     before = np.insert(lowering[:-1], 0, 0.0)
     masses = points - (fall * after - (1 + ratio) * lowering + ratio / fall * before)
@@ -108,16 +113,6 @@ def _ease_ends(
                 eased = wanted > limit or need > lowering[j + way]
                 lowering[j + way] = max(need, min(wanted, limit)) if math.isfinite(need) else lowering[j + way]
                 j += way
-
-
-def _make_up(lowering: Array, left: Array, right: Array, free: NDArray[np.bool_], ratio: float, fall: float) -> None:
-    """Where easing left a bin's inequality unmet (a short run between fixed points), lower a free end (in place)."""
-    a, b = left, fall * right
-    short = np.maximum(a * b - ratio * a * lowering[:-1] - b * fall * lowering[1:], 0.0)
-    at_left = (short > 0) & free[:-1]
-    at_right = (short > 0) & ~free[:-1] & free[1:]
-    lowering[:-1][at_left] += short[at_left] / (ratio * a[at_left])
-    lowering[1:][at_right] += short[at_right] / (b * fall)[at_right]
 
 
 def _convexified(masses: Array, spacing: float, tilt: float) -> Array:
