@@ -204,8 +204,8 @@ def noisy_gd(problem: Problem, *, step_size: Step, noise_scale: float, **options
     >>> from sordino import accounting
     >>> from sordino.core.spec import Problem
     >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0)
-    >>> seen = {"steps": 50, "relation": "replace-one", "view": "all-iterates"}
-    >>> round(accounting.noisy_gd(problem, step_size=0.5, noise_scale=0.1, **seen).epsilon(1e-5), 3)
+    >>> run = {"steps": 50, "relation": "replace-one", "view": "all-iterates", "step_size": 0.5, "noise_scale": 0.1}
+    >>> round(accounting.noisy_gd(problem, **run).epsilon(1e-5), 3)
     0.234
     """
     return Run(chains.noisy_gd(problem, step_size=step_size, noise_scale=noise_scale, **options))
@@ -223,9 +223,8 @@ def langevin(
 
     >>> from sordino import accounting
     >>> from sordino.core.spec import Batch, Problem
-    >>> seen = {"steps": 50, "relation": "add-remove", "view": "all-iterates", "batch": Batch("poisson", 50)}
-    >>> run = accounting.langevin(Problem(n=1000, dim=5, gradient_bound=1.0), step=1e-4, **seen)
-    >>> round(run.epsilon(1e-5), 3)
+    >>> run = {"steps": 50, "relation": "add-remove", "view": "all-iterates", "batch": Batch("poisson", 50)}
+    >>> round(accounting.langevin(Problem(n=1000, dim=5, gradient_bound=1.0), step=1e-4, **run).epsilon(1e-5), 3)
     0.112
     """
     return Run(chains.sgld(problem, step=step, batch=batch, clipping=clipping, **options))

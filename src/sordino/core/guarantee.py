@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -73,14 +73,8 @@ def guarantee_from_dict(data: Json) -> Guarantee:
     return KINDS.read("guarantee", data)
 
 
-def check_delta(delta: float) -> float:
-    """A delta in (0, 1)."""
-    return validate.number("delta", delta, validate.OPEN_UNIT)
-
-
-def check_epsilon(epsilon: float) -> float:
-    """An epsilon >= 0."""
-    return validate.number("epsilon", epsilon, validate.NON_NEGATIVE)
+check_delta = partial(validate.number, "delta", allowed=validate.OPEN_UNIT)
+check_epsilon = partial(validate.number, "epsilon", allowed=validate.NON_NEGATIVE)
 
 
 class _AtOnePoint(Guarantee):

@@ -130,25 +130,15 @@ class Result(ABC):
 
 @dataclass(frozen=True)
 class ResultTable(Result):
-    """What is shown of a result, in whatever form.
+    """What is shown of a result, in whatever form."""
 
-    Attributes:
-        title: what it is, in a sentence or two.
-        tables: header and rows of each table, as text; the first column is aligned to the left.
-        columns: the numbers with all digits, by name.
-        facts: pairs of a word and its value, shown above the tables.
-        cautions: what a reader must know first.
-        remarks: what the columns mean, below the tables.
-        points: of each table, what a plot shows.
-    """
-
-    title: str
-    tables: tuple[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], ...]
-    columns: Mapping[str, Sequence[object]]
-    facts: tuple[tuple[str, str], ...] = ()
-    cautions: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    points: tuple[tuple[Estimate, ...], ...] = ()
+    title: str  # what it is, in a sentence or two
+    tables: tuple[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], ...]  # headers and rows; the first column: left
+    columns: Mapping[str, Sequence[object]]  # the numbers with all digits, by name
+    facts: tuple[tuple[str, str], ...] = ()  # pairs of a word and its value, shown above the tables
+    cautions: tuple[str, ...] = ()  # what a reader must know first
+    remarks: tuple[str, ...] = ()  # what the columns mean, below the tables
+    points: tuple[tuple[Estimate, ...], ...] = ()  # of each table, what a plot shows
 
     @property
     def shown(self) -> "ResultTable":
