@@ -44,8 +44,18 @@ LARGEST_INTEGER = 2**63
 def read_bytes(path: str | Path, largest: int, *, owner_only: bool = False) -> bytes:
     """The content of a regular file of at most `largest` bytes; with `owner_only`, of one that nobody else may read."""
     name, kind = repr(str(path)), "key file" if owner_only else "file"
+    content = None  # of pipes and devices, which may never end or begin
     try:
-        status, content = _read(path, largest)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            status = os.fstat(handle)
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if stat.S_ISREG(status.st_mode):
+                with os.fdopen(handle, "rb", closefd=False) as file:
+                    content = file.read(largest + 1)
+        finally:
+            os.close(handle)
     except OSError as error:
         raise InputError(f"Expected {name} to be a readable {kind}, got: {error.strerror}.") from None
     except MemoryError:
@@ -62,21 +72,6 @@ def read_bytes(path: str | Path, largest: int, *, owner_only: bool = False) -> b
     if len(content) > largest:
         raise InputError(f"{name} is larger than {largest} bytes.")
     return content
-
-
-def _read(path: str | Path, largest: int) -> tuple[os.stat_result, bytes | None]:
-    """What a file is, and a byte more than `largest` of it; None of pipes and devices, which may never end or begin."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    try:
-        status = os.fstat(handle)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(status.st_mode):
-            return status, None
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return status, file.read(largest + 1)
-    finally:
-        os.close(handle)
 
 
 def read_text(path: str | Path) -> str:
