@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +44,7 @@ PAIRS["mixture"] = st.builds(
     unit,
 )
 for _kind in ("random-shift", "random-shift-add"):
-    _pair = PAIR_KINDS.table[_kind]
+    _pair: Any = PAIR_KINDS.table[_kind]
     PAIRS[_kind] = st.builds(lambda a, weight, pair=_pair: pair((weight, 1 - weight), (a, 0.0)), positive, unit)
 _GUARANTEES = {
     "pure": [epsilons],

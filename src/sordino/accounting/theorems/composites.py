@@ -4,17 +4,17 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from sordino.accounting import convert
 from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import as_stated, bounds_of, for_group, ours, why_none
+from sordino.accounting.evaluate import as_stated, bounds_of, for_group, theorem, why_none
 from sordino.accounting.scope import Scope, assumption, caller_checked, chosen_delta, found_or_why, promised, run_of
 from sordino.accounting.theorems.mechanisms import EITHER
 from sordino.core import guarantee as claims
-from sordino.core.bound import Bound, Certificate, Citation, View
+from sordino.core.bound import Bound, Citation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.spec import RepeatAndSelect, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
@@ -140,15 +140,6 @@ def adaptive(spec: Spec) -> claims.Guarantee:
 _base_bounds = lru_cache(maxsize=16)(bounds_of)
 
 
-def _base_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return tuple(dict.fromkeys(used for bound in _base_bounds(spec.base()) for used in bound.certificates))
-
-
-def _rests_on(spec: Spec) -> tuple[tuple[str, Spec], ...]:
-    base = spec.base()
-    return tuple((bound.theorem, base) for bound in _base_bounds(base))
-
-
 def _largest_loss(guarantee: claims.Guarantee) -> float:
     """The epsilon at which a guarantee is pure; infinite where it is not."""
     if isinstance(guarantee, claims.PureDP):
@@ -188,19 +179,24 @@ def _why_none(spec: Spec) -> str:
     return f", and there is none: {why_none(spec.base(), 'no theorem gives one')}"
 
 
-_SELECTS = Scope({"repeat-and-select"}, frozenset(View), EITHER)
+_selects = partial(
+    theorem,
+    scope=Scope({"repeat-and-select"}, frozenset(View), EITHER),
+    certificates=lambda spec: tuple(
+        dict.fromkeys(used for bound in _base_bounds(spec.base()) for used in bound.certificates)
+    ),
+    rests_on=lambda spec: tuple((bound.theorem, spec.base()) for bound in _base_bounds(spec.base())),
+)
 _SECRET = caller_checked(
     "secret trials", "the number of trials stays secret, and the best one is found from what the trials release"
 )
 
 
-@ours(
+@_selects(
     "selection.repeated",
     Citation("papernot2022hyperparameter", "Theorems 2 and 6, with the chance of no trial at all counted"),
-    scope=_SELECTS,
+    status=Status.OURS,
     assumptions=(_has_curve, _SECRET),
-    certificates=_base_certificates,
-    rests_on=_rests_on,
 )
 def repeated(spec: Spec) -> claims.Guarantee:
     """The best of K trials, each with Rényi divergence e(order): for K negative binomial of shape h and stop g, e'(a) =
@@ -236,13 +232,11 @@ def _pure_trial(spec: Spec) -> str | None:
     return None if _pure_base(spec) is not None else f"needs a pure bound on one trial{_why_none(spec)}"
 
 
-@as_stated(
+@_selects(
     "selection.repeated-pure",
     Citation("papernot2022hyperparameter", "Theorem 2 at infinite orders; Liu & Talwar 2019 for h = 1"),
-    scope=_SELECTS,
+    status=Status.AS_STATED,
     assumptions=(_pure_trial, _SECRET),
-    certificates=_base_certificates,
-    rests_on=_rests_on,
 )
 def repeated_pure(spec: Spec) -> claims.Guarantee:
     """The best of K epsilon-DP trials, K negative binomial of shape h, is (2 + h) epsilon-DP."""

@@ -24,7 +24,7 @@ lies in A^a, and holds a ball of radius a/4 within the set, of Q-probability at 
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sordino.accounting import scope as assume
 from sordino.accounting.convert import compose, repeat
@@ -122,6 +122,9 @@ def _constants(spec: Spec) -> tuple[Certificate, ...]:
     return tuple(dict.fromkeys([*bases, *assume.stated_under(spec, "algorithm.drawn")]))
 
 
+_drawn = partial(ours, scope=DRAWS, certificates=_constants)
+
+
 def _height(run: PosteriorSample) -> float | None:
     return None if (stated := getattr(run.drawn, "oscillation", None)) is None else stated.value
 
@@ -151,12 +154,10 @@ _HOLDS = assume.caller_checked(
 )
 
 
-@ours(
+@_drawn(
     "posterior.rejection",
     Citation("seeman2021exact", "exact draws of finite time, here with the failure counted in place of an atom"),
-    scope=DRAWS,
     assumptions=(_drawn_by(RejectionDraws), _PUBLIC_DRAWS, _known, _enough_trials, _HOLDS),
-    certificates=_constants,
 )
 def rejection(spec: Spec) -> Guarantee:
     """A draw by at most N proposals, each accepted with probability at least p whatever the data, is as private as an
@@ -175,12 +176,10 @@ def _bounded_only(spec: Spec) -> str | None:
     return None
 
 
-@ours(
+@_drawn(
     "posterior.rejection-pure",
     Citation("seeman2021exact", "pure privacy of draws of finite time; ours by bounding the ratio of densities"),
-    scope=DRAWS,
     assumptions=(_drawn_by(RejectionDraws), _bounded_only, _REACH, *_PUBLIC, _enough_trials, _HOLDS),
-    certificates=_constants,
 )
 def rejection_pure(spec: Spec) -> Guarantee:
     """A draw from e^-F on a set of diameter D, 0 <= F <= H, with F - F' L-Lipschitz for neighbours, by at most N
@@ -202,10 +201,9 @@ def _moved(run: PosteriorSample) -> float:
     return up(2 * distance(run) * longer / drawn.noise.scale * (1 + 1e-14), 2)
 
 
-@ours(
+@_drawn(
     "posterior.perturbed",
     Citation("lin2024tractable", "approximate sample perturbation, proved by composition, any guarantee"),
-    scope=DRAWS,
     assumptions=(
         _drawn_by(PerturbedDraws, MetropolisDraws),
         assume.at_most(
@@ -219,7 +217,6 @@ def _moved(run: PosteriorSample) -> float:
         _known,
         _HOLDS,
     ),
-    certificates=_constants,
 )
 def perturbed(spec: Spec) -> Guarantee:
     """A draw within W-infinity distance a of the posterior, plus Gaussian noise of deviation s or Laplace noise of
