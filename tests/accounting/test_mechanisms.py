@@ -60,7 +60,7 @@ REFUSED = [
         {"algorithm.participation.uses": 21},
         "at most 20 = ceil(1000 steps / separation 50), got 21",
     ),
-    ("tree-aggregation", {"algorithm.participation.separation": 3}, "to be absent for a single participation, got 3"),
+    ("tree-aggregation", {"algorithm.participation.separation": 3}, "to be absent for single participation, got 3"),
     ("blt-min-separation", {"algorithm.participation.separation": None}, "to be given for min-separation"),
     ("tuned-pure", {"algorithm.trials": {"kind": "fixed", "count": 10}}, "negative-binomial"),
     ("tuned-pure", {"algorithm.trials.stop": 0.0}, "algorithm.trials.stop"),

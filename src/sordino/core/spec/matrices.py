@@ -189,7 +189,15 @@ class ParticipationScheme(StrEnum):
     RANDOM_ALLOCATION = "random-allocation"
 
 
-_COUNTED = frozenset({ParticipationScheme.SINGLE, ParticipationScheme.MIN_SEPARATION})
+# By scheme: the keys that must be given, and those that must be absent.
+_KEYS: dict[ParticipationScheme, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    ParticipationScheme.SINGLE: ((), ("separation", "rate", "cap")),
+    ParticipationScheme.EPOCHS: (("separation",), ("uses", "rate", "cap")),
+    ParticipationScheme.MIN_SEPARATION: (("separation",), ("cap",)),
+    ParticipationScheme.POISSON: (("rate",), ("uses",)),
+    ParticipationScheme.BALLS_IN_BINS: (("separation",), ("uses", "rate", "cap")),
+    ParticipationScheme.RANDOM_ALLOCATION: (("separation",), ("uses", "rate", "cap")),
+}
 
 
 @dataclass(frozen=True)
@@ -209,26 +217,17 @@ class Participation(Section):
     units: Annotated[int | None, Whole(), "poisson with a cap: units of a group, at most"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        scheme, word = self.scheme, self.scheme.value
-        single, poisson = scheme is ParticipationScheme.SINGLE, scheme is ParticipationScheme.POISSON
-        if single and self.separation is not None:
-            yield Contradiction("separation", "to be absent for a single participation", self.separation)
-        if single and self.uses not in (None, 1):
-            yield Contradiction("uses", "to be absent or 1 for a single participation", self.uses)
-        if scheme not in _COUNTED and self.uses is not None:
-            yield Contradiction("uses", f"to be absent for {word}, which says how often a unit is used", self.uses)
-        if not single and not poisson and self.separation is None:
-            yield Contradiction("separation", f"to be given for {word} participation", None)
-        if poisson and self.rate is None:
-            yield Contradiction("rate", "to be given for poisson participation", None)
-        if self.rate is not None and not poisson and scheme is not ParticipationScheme.MIN_SEPARATION:
-            yield Contradiction("rate", f"to be absent for {word} participation", self.rate)
-        if self.cap is not None and not poisson:
-            yield Contradiction("cap", f"to be absent for {word} participation", self.cap)
+        (needed, absent), of = _KEYS[self.scheme], f"for {self.scheme.value} participation"
+        for key in (key for key in needed if getattr(self, key) is None):
+            yield Contradiction(key, f"to be given {of}", None)
+        for key in (key for key in absent if getattr(self, key) is not None):
+            yield Contradiction(key, f"to be absent {of}", getattr(self, key))
+        if self.scheme is ParticipationScheme.SINGLE and self.uses not in (None, 1):
+            yield Contradiction("uses", f"to be absent or 1 {of}", self.uses)
         if (self.cap is None) != (self.units is None):
             lacking, given = ("units", "cap") if self.units is None else ("cap", "units")
             yield Contradiction(lacking, f"to be given with {given}", None)
-        if self.rate is not None and self.uses is not None and not poisson:
+        if self.scheme is ParticipationScheme.MIN_SEPARATION and self.rate is not None and self.uses is not None:
             yield Contradiction("uses", "to be absent where a rate decides on uses", self.uses)
 
     def misfits(self, steps: int) -> Iterator[Contradiction]:
