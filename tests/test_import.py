@@ -39,7 +39,7 @@ for file in files:
     importlib.import_module(module)
 print(len(files))
 from sordino.core.validate import InputError
-from sordino.models.custom.latents import numpyro
+from sordino.models.custom.numpyro_program import numpyro
 try:
     numpyro()
 except InputError as error:

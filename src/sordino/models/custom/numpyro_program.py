@@ -2,14 +2,19 @@
 
 It is run on the records of one unit, so no gradient of a unit can see another unit. What that would change is refused
 before any private row is read. Latents inside the plate of records, or inside a plate of size 1 that has the name of
-the unit's column, belong to one unit and are integrated out (`local_latents`); discrete ones are summed out.
+the unit's column, belong to one unit and are integrated out by adaptive Gauss-Hermite quadrature (Naylor & Smith 1982):
+nodes lie around the mode of the unit's own joint density, scaled by its curvature there, and are constants in
+derivatives. Discrete latents are summed out.
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from itertools import product
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -19,35 +24,120 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from sordino.core.validate import InputError, refuse
-from sordino.models.custom.base import (
-    CustomModel,
-    Data,
-    FrontEnd,
-    Options,
-    RecordLayout,
-    ReleasedParameter,
-    UserModel,
-    blank,
-    front_end,
-    key_of,
-)
-from sordino.models.custom.latents import (
-    Latent,
-    Site,
-    blocks_of,
-    latent_of,
-    log_integral,
-    log_prob,
-    numpyro,
-    record_densities,
-    substituted,
-)
+from sordino.models.custom import base
+from sordino.models.custom.base import Data, Options, RecordLayout, ReleasedParameter, UserModel, blank
 
+Site = dict[str, Any]  # of a trace: its name, value, distribution and plates
 Trace = dict[str, Site]
 # Two numbers of records that no other plate is likely to have; a frame whose size follows them is the data's.
 _TRIED = (5, 7)
 _SAME = 1e-4
 _BESIDE = 0.03
+
+MOST_LOCAL = 3
+_NODES = {1: 15, 2: 9, 3: 7}
+_NEWTON_STEPS = 12
+_LONGEST_STEP = 5.0
+_LEAST_CURVATURE, _LARGEST_CURVATURE = 1e-6, 1e12
+
+
+def log_integral(log_joint: Callable[[Array], Array], constant: Callable[[Array], Array], dim: int) -> Array:
+    """The logarithm of the integral of exp(log_joint(z)) over z in `dim` dimensions.
+
+    `constant` is the same function with everything but z a constant in derivatives; it places the nodes.
+    """
+    if dim > MOST_LOCAL:
+        raise refuse("the latents of one unit", f"to be at most {MOST_LOCAL} numbers", dim, "integrate them by hand")
+    mode, root = _placed(constant, dim)
+    nodes, weights = np.polynomial.hermite.hermgauss(_NODES[dim])
+    points, logs = np.array(list(product(nodes, repeat=dim))), product(np.log(weights) + nodes**2, repeat=dim)
+    values = jax.vmap(lambda point: log_joint(mode + jnp.sqrt(2.0) * (root @ point)))(jnp.asarray(points))
+    volume = 0.5 * dim * jnp.log(2.0) + jnp.linalg.slogdet(root)[1]
+    return logsumexp(values + jnp.asarray(list(map(sum, logs)))) + volume
+
+
+def _placed(log_joint: Callable[[Array], Array], dim: int) -> tuple[Array, Array]:
+    """The mode by Newton's method, and a root of the inverse curvature there; constants in derivatives."""
+
+    def curvature(z: Array) -> tuple[Array, Array]:
+        values, vectors = jnp.linalg.eigh(-jax.hessian(log_joint)(z))
+        return jnp.clip(jnp.abs(values), _LEAST_CURVATURE, _LARGEST_CURVATURE), vectors
+
+    def step(_: int, z: Array) -> Array:
+        values, vectors = curvature(z)
+        move = vectors @ ((vectors.T @ jax.grad(log_joint)(z)) / values)
+        moved = z + move * jnp.minimum(1.0, _LONGEST_STEP / jnp.maximum(jnp.linalg.norm(move), _LONGEST_STEP * 1e-9))
+        return jnp.where(jnp.all(jnp.isfinite(moved)), moved, z)
+
+    mode = lax.fori_loop(0, _NEWTON_STEPS, step, jnp.zeros(dim))
+    values, vectors = curvature(mode)
+    return mode, vectors / jnp.sqrt(values)
+
+
+def numpyro() -> ModuleType:
+    """The numpyro package, or a refusal that says how to get it."""
+    try:
+        import_module("numpyro.distributions")
+        import_module("numpyro.handlers")
+        return import_module("numpyro")
+    except ImportError:
+        raise InputError("This needs numpyro. Install sordino[numpyro].") from None
+
+
+@dataclass(frozen=True)
+class Latent:
+    """A latent: its shape unconstrained, as in the flat vector, and its own, and the map from the one to the other."""
+
+    name: str
+    shape: tuple[int, ...]
+    own_shape: tuple[int, ...]
+    transform: Any
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def latent_of(site: Site, other: Site) -> Latent:
+    """A global latent; refused where it belongs to a record, is discrete or is empty."""
+    name = site["name"]
+    if jnp.shape(site["value"]) != jnp.shape(other["value"]):
+        raise InputError(f"Expected global latents of one shape, got {name!r}, which has one for each record.")
+    if site["fn"].support.is_discrete:
+        raise InputError(f"Expected continuous global latents, got the discrete {name!r}; sum it out.")
+    if 0 in jnp.shape(site["value"]):
+        raise InputError(f"Expected latents with at least one number, got the empty {name!r}.")
+    transform, own_shape = numpyro().distributions.biject_to(site["fn"].support), tuple(jnp.shape(site["value"]))
+    return Latent(name, tuple(transform.inverse_shape(own_shape)), own_shape, transform)
+
+
+def blocks_of(latents: tuple[Latent, ...], theta: Any) -> list[Array]:
+    """The part of the flat vector that belongs to each latent; one that is in parts already stays so."""
+    if isinstance(theta, list):
+        return theta
+    ends = np.cumsum([latent.size for latent in latents])
+    return [theta[end - latent.size : end] for latent, end in zip(latents, ends, strict=True)]
+
+
+def substituted(latents: tuple[Latent, ...], theta: Any) -> tuple[dict[str, Array], Array]:
+    """The values of the latents by name, and the sum of the log-determinants of their unconstraining maps."""
+    values, volume = {}, jnp.zeros(())
+    for latent, block in zip(latents, blocks_of(latents, theta), strict=True):
+        free = block.reshape(latent.shape)
+        values[latent.name] = value = latent.transform(free)
+        volume = volume + jnp.sum(latent.transform.log_abs_det_jacobian(free, value))
+    return values, volume
+
+
+def log_prob(site: Site) -> Array:
+    """The log-density of a site at its value."""
+    return site["fn"].log_prob(site["value"])
+
+
+def record_densities(site: Site, axis: int) -> Array:
+    """The log-density of an observed site for each record: other axes are summed."""
+    found = log_prob(site)
+    return jnp.sum(jnp.moveaxis(found, axis, 0).reshape(found.shape[axis], -1), axis=1)
 
 
 @dataclass(frozen=True)
@@ -55,7 +145,6 @@ class ModelTrace:
     """What a model function samples: global latents, latents of one unit, and observed sites with their plate axis."""
 
     latents: tuple[Latent, ...]
-    shapes: tuple[tuple[int, ...], ...]  # of the values of the latents, in the model's own space
     local: tuple[Latent, ...]
     summed: tuple[str, ...]  # discrete latents of a record
     observed: tuple[tuple[str, int], ...]
@@ -63,7 +152,7 @@ class ModelTrace:
 
 
 @dataclass(frozen=True, eq=False)
-class NumPyroProgram(CustomModel):
+class NumPyroProgram(base.CustomModel):
     """The model on the unconstrained latents, in the order of sampling."""
 
     model_fn: Callable[..., Any]
@@ -86,7 +175,7 @@ class NumPyroProgram(CustomModel):
 
     @property
     def sites(self) -> tuple[ReleasedParameter, ...]:
-        return tuple(map(ReleasedParameter, (latent.name for latent in self.program.latents), self.program.shapes))
+        return tuple(ReleasedParameter(latent.name, latent.own_shape) for latent in self.program.latents)
 
     def start(self) -> Array:
         # Not at exactly 0, where many densities have a kink and mixtures are symmetric; the numbers are public.
@@ -130,7 +219,7 @@ class NumPyroProgram(CustomModel):
         record, _ = self.layout.unpack(row)
         leaves = dict(self.program.given)
         kept = {name: values for name, values in record.items() if name not in leaves.values()}
-        sites = self._trace(self.constrained(theta), kept, jax.random.fold_in(key_of(row), number))
+        sites = self._trace(self.constrained(theta), kept, jax.random.fold_in(base.key_of(row), number))
         return self.layout.replaced(row, {leaf: sites[name]["value"] for name, leaf in leaves.items()})
 
     def predict(self, theta: Array, data: Data, key: Array) -> dict[str, Array]:
@@ -166,21 +255,17 @@ class NumPyroProgram(CustomModel):
             parts += [jnp.ravel(log_prob(sites[name])) for name in discrete]
             return jnp.sum(jnp.stack(parts), axis=0)
 
-        total = jnp.sum(jnp.where(mask, self._summed_out(densities, fixed, record), 0.0))
+        if program.summed:
+            [name] = program.summed
+            support = self._trace(fixed, record, 0)[name]["fn"].enumerate_support(expand=False).reshape(-1)
+            each = [densities({name: jnp.broadcast_to(value, (self.layout.rows,))}) for value in support]
+            of_records = logsumexp(jnp.stack(each), axis=0)
+        else:
+            of_records = densities({})
+        total = jnp.sum(jnp.where(mask, of_records, 0.0))
         if not program.local:
             return total
         return total + _joint(self._trace(fixed, record, 0), program.local) + volume
-
-    def _summed_out(
-        self, densities: Callable[[Mapping[str, Array]], Array], fixed: Mapping[str, Array], record: Mapping[str, Array]
-    ) -> Array:
-        """Densities by record with the discrete latents of a record summed out."""
-        if not self.program.summed:
-            return densities({})
-        [name] = self.program.summed
-        support = self._trace(fixed, record, 0)[name]["fn"].enumerate_support(expand=False).reshape(-1)
-        each = [densities({name: jnp.broadcast_to(value, (self.layout.rows,))}) for value in support]
-        return logsumexp(jnp.stack(each), axis=0)
 
     def _trace(self, values: Mapping[str, Array], record: Mapping[str, Any], key: Any = None) -> Trace:
         """The sites of the function at values of its latents; those without a value are drawn with a key."""
@@ -210,7 +295,8 @@ class NumPyroProgram(CustomModel):
                     f"{str(error)[:200]}"
                 ) from None
         # An observed site holds the very array that the function was given, or something made of it.
-        own = [(name, leaf) for leaf, array in given.items() for name in traces[1] if _holds(traces[1][name], array)]
+        observed = {name: site for name, site in traces[1].items() if site["type"] == "sample" and site["is_observed"]}
+        own = [(name, leaf) for leaf, array in given.items() for name in observed if observed[name]["value"] is array]
         return replace(_read_program(traces, self.unit, self.layout.rows), given=tuple(own))
 
     def _check_records_stand_alone(self) -> None:
@@ -241,7 +327,7 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
         for trace in (first, second)
     )
     plates = {name for name, size in one.items() if size == _TRIED[0] and other.get(name) == _TRIED[1]}
-    observed, latents, shapes, local, summed = [], [], [], [], []
+    observed, latents, local, summed = [], [], [], []
     for name, site in first.items():
         if site["type"] == "param":
             raise InputError(f"Expected a NumPyro model without numpyro.param, got {name!r}; give it a prior instead.")
@@ -274,7 +360,6 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
             (summed if discrete else local).append(name)
         else:
             latents.append(latent_of(site, second[name]))
-            shapes.append(tuple(jnp.shape(site["value"])))
     if not observed:
         raise InputError("The NumPyro model observes nothing. Add a sample site with obs=.")
     if not latents:
@@ -282,16 +367,12 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
     if len(summed) > 1:
         raise InputError(f"Expected at most one discrete latent in a record, got {summed}.")
     inner = tuple(latent_of(traces[1][name], traces[1][name]) for name in local)
-    return ModelTrace(tuple(latents), tuple(shapes), inner, tuple(summed), tuple(observed), ())
+    return ModelTrace(tuple(latents), inner, tuple(summed), tuple(observed), ())
 
 
 def _joint(sites: Trace, latents: tuple[Latent, ...]) -> Array:
     """The sum of the log-densities of some latents."""
     return sum((jnp.sum(log_prob(sites[latent.name])) for latent in latents), jnp.zeros(()))
-
-
-def _holds(site: Site, array: Array) -> bool:
-    return site["type"] == "sample" and site["is_observed"] and site["value"] is array
 
 
 def _arrays(data: Data) -> dict[str, Array]:
@@ -303,8 +384,8 @@ def _close(one: Array, other: Array) -> bool:
     return left.shape == right.shape and bool(np.allclose(left, right, rtol=_SAME, atol=_SAME, equal_nan=True))
 
 
-@front_end("numpyro")
-class NumPyroFrontEnd(FrontEnd):
+@base.front_end("numpyro")
+class NumPyroFrontEnd(base.FrontEnd):
     """Takes any function where no parameters are given: a NumPyro model brings its own."""
 
     def takes(self, model: UserModel, options: Options) -> bool:
@@ -314,6 +395,6 @@ class NumPyroFrontEnd(FrontEnd):
         constants = options.get("constants") or {}
         return tuple(name for name in inspect.signature(model).parameters if name not in constants)
 
-    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> CustomModel:
+    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> base.CustomModel:
         constants, start = options.get("constants") or {}, options.get("start") or {}
         return NumPyroProgram(model, layout, constants, options.get("unit"), start)
