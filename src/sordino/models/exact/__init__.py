@@ -3,11 +3,11 @@
 from sordino.models.exact.chain_law import MOST_PATTERNS as MOST_PATTERNS
 from sordino.models.exact.chain_law import chain_law as chain_law
 from sordino.models.exact.chain_law import stable_chain_law as stable_chain_law
-from sordino.models.exact.divergence import ExactLaw as ExactLaw
-from sordino.models.exact.divergence import hockey_stick as hockey_stick
+from sordino.models.exact.gaussian_law import ExactLaw as ExactLaw
 from sordino.models.exact.gaussian_law import GaussianLaw as GaussianLaw
 from sordino.models.exact.gaussian_law import GaussianLoss as GaussianLoss
 from sordino.models.exact.gaussian_law import GaussianMixtureLaw as GaussianMixtureLaw
+from sordino.models.exact.gaussian_law import hockey_stick as hockey_stick
 from sordino.models.exact.line import LineMixture as LineMixture
 from sordino.models.exact.line import StableLaw1D as StableLaw1D
 from sordino.models.exact.quadratic import ConjugateRegression as ConjugateRegression
