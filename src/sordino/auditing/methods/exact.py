@@ -6,9 +6,9 @@ the objectives, posteriors or records that move the most.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
+from functools import singledispatch
 from itertools import combinations
-from types import MappingProxyType
 
 import numpy as np
 
@@ -18,44 +18,17 @@ from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, LawPair, LeakFinding, refuse_repeated_draws
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
+from sordino.core import spec as specs
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.guarantee import GaussianDP, LossDistribution
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair
-from sordino.core.spec import (
-    ALGORITHMS,
-    Algorithm,
-    AverageNoiseKind,
-    BoundedPotential,
-    Composite,
-    LinearRegression,
-    MatrixMechanism,
-    NoisedAnswer,
-    NoisedSums,
-    NoisyGradient,
-    OutputPerturbation,
-    PosteriorSample,
-    RandomisedResponse,
-    RandomShift,
-    Scheme,
-    Spec,
-    StableNoise,
-    StronglyLogConcave,
-    column_of,
-)
-from sordino.core.validate import InputError, instance_of
+from sordino.core.spec import Scheme, Spec, column_of
+from sordino.core.validate import InputError
 from sordino.data import Dataset
 from sordino.mechanisms.chain.claims import check_regulariser
-from sordino.models.exact import (
-    ConjugateRegression,
-    ExactLaw,
-    GaussianLaw,
-    GaussianLoss,
-    Quadratics,
-    chain_law,
-    stable_chain_law,
-)
+from sordino.models import exact as laws
 from sordino.models.families.regression import GaussianLinear
 
 _MOST_PAIRS, _MOST_RIDGE_PAIRS = 3, 24
@@ -66,7 +39,7 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
     pairs = findings(spec)
     best, epsilon = pairs[0], pairs[0].leak.epsilon(options.delta)
     for pair in pairs[1:]:
-        # One look at delta shows whether a search for epsilon can end above the best so far.
+        # One look at delta tells whether a search for epsilon can end above the best so far.
         more = epsilon * (1 + 1e-6) + 1e-6
         if pair.leak.delta(more) > options.delta and (larger := pair.leak.epsilon(options.delta)) > epsilon:
             best, epsilon = pair, larger
@@ -84,34 +57,47 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
     )
 
 
-def output_findings(spec: Spec) -> Iterator[LeakFinding]:
+@singledispatch
+def _explored(run: object, spec: Spec) -> Iterator[LeakFinding]:
+    """The neighbours of a run of this kind whose laws are known; none of other runs."""
+    del run, spec
+    yield from ()
+
+
+@_explored.register
+def _(run: specs.NoisyGradient, spec: Spec) -> Iterator[LeakFinding]:
+    del run
+    return extremal_findings(spec) if spec.instance is None else _of_ridge(spec)
+
+
+@_explored.register
+def _(run: specs.OutputPerturbation, spec: Spec) -> Iterator[LeakFinding]:
     """Minimisers exactly L / m apart, with the Gaussian noise of the release."""
-    run: OutputPerturbation = instance_of("spec.algorithm", spec.algorithm, OutputPerturbation)
-    if run.noise.kind is not AverageNoiseKind.GAUSSIAN:
+    del spec
+    if run.noise.kind is not specs.AverageNoiseKind.GAUSSIAN:
         raise InputError("An exact audit of a perturbed minimiser needs Gaussian noise, not Laplace.")
     mu = run.lipschitz.value / run.strong_convexity.value / run.noise.scale
     yield LeakFinding(GaussianShift(mu * (1 - 1e-14)), "quadratic objectives that differ by a linear function")
 
 
-def posterior_findings(spec: Spec) -> Iterator[LeakFinding]:
+@_explored.register
+def _(run: specs.PosteriorSample, spec: Spec) -> Iterator[LeakFinding]:
     """Gaussian posteriors at the edge of what the potential allows."""
-    run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
     if run.drawn is not None:
         raise InputError(f"An exact audit of a posterior needs exact draws, not draws made {run.drawn.words}.")
     potential = run.potential
-    if isinstance(potential, StronglyLogConcave):
+    if isinstance(potential, specs.StronglyLogConcave):
         # N(a, 1/m) against N(0, 1/m) with |a| = lipschitz / m: the potentials differ by a linear function.
         mu = potential.lipschitz.value / math.sqrt(potential.strong_convexity.value) * math.sqrt(run.draws)
         story = "Gaussian posteriors whose potentials differ by a linear function"
         yield LeakFinding(GaussianShift(mu * (1 - 1e-14)), story)
-    elif isinstance(potential, LinearRegression):
+    elif isinstance(potential, specs.LinearRegression):
         yield from _regression(potential, spec, run.draws)
     else:
-        instance_of("potential", potential, BoundedPotential)
         raise InputError("An exact audit needs a strongly log-concave or a regression posterior. This one is bounded.")
 
 
-def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[LeakFinding]:
+def _regression(potential: specs.LinearRegression, spec: Spec, draws: int) -> Iterator[LeakFinding]:
     """All records at one corner of the domain, the differing one at another; posteriors ranked by divergence.
 
     Centred at slope c both means move by nearly the same amount; what is left of the difference is added exactly.
@@ -121,74 +107,76 @@ def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator
     spread = math.exp(potential.gamma1 * math.log(spec.n)) * (1 - 1e-14)
     lowest = max(-spread, -potential.c)
     corners = [(x, slope) for x in (potential.x_low, potential.x_high) for slope in (lowest, spread)]
-    candidates = []
-    for common in corners:
-        for first, second in combinations(corners, 2):
-            pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (first, second)))
-            candidates.append((_distance(pair), (common, first, second), pair))
-    for _, records, pair in sorted(candidates, key=lambda candidate: -candidate[0])[:_MOST_PAIRS]:
+    model = laws.ConjugateRegression(potential.alpha, potential.beta)
+
+    def posterior(common: tuple[float, float], odd: tuple[float, float]) -> laws.GaussianLaw:
+        """The posterior of theta - c."""
+        x, slopes = (np.array(pair) for pair in zip(common, odd, strict=True))
+        centred = model.posterior(x[:, None], x * slopes, [spec.n - 1.0, 1.0])
+        mean = centred.mean - potential.alpha * potential.c * centred.covariance[0]
+        return laws.GaussianLaw(mean, centred.covariance).copies(draws)
+
+    candidates = [
+        (LawPair(posterior(common, first), posterior(common, second)), (common, first, second))
+        for common in corners
+        for first, second in combinations(corners, 2)
+    ]
+    for pair, records in sorted(candidates, key=lambda one: -_distance(one[0]))[:_MOST_PAIRS]:
         points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
-        words = f"regression posteriors; (x, y/x) of the common records and of the two that differ: {points}"
+        words = f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}"
         yield LeakFinding(pair, words)
 
 
-def _posterior(
-    potential: LinearRegression, n: int, common: tuple[float, float], odd: tuple[float, float]
-) -> GaussianLaw:
-    """The posterior of theta - c."""
-    x = np.array([common[0], odd[0]])
-    slopes = np.array([common[1], odd[1]])
-    centred = ConjugateRegression(potential.alpha, potential.beta).posterior(x[:, None], x * slopes, [n - 1.0, 1.0])
-    return GaussianLaw(centred.mean - potential.alpha * potential.c * centred.covariance[0], centred.covariance)
-
-
-def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
+@_explored.register
+def _(run: specs.NoisedSums, spec: Spec) -> Iterator[LeakFinding]:
     """A record that moves every round by the round's whole sensitivity; one round is seen whatever the view."""
-    run: NoisedSums = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     if spec.view is not View.ALL_ITERATES and run.rounds > 1:
         raise InputError(
-            f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; only "
-            "the law of all rounds together is known."
+            f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; the law of what later "
+            "rounds leave of earlier ones is not known."
         )
-    ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
+    ratios, scheme = (1 - 1e-15) / run.relative_noise(spec.relation), run.sampling.scheme
     one = "a record" if column_of(spec.unit) is None else "a unit"
     # A rate of its own leaves records out of batches of any size, and so do draws with replacement.
-    if run.sampling.scheme is Scheme.FULL or (run.batch_size == run.records and run.rate == 1.0):
+    if scheme is Scheme.FULL or (run.batch_size == run.records and run.rate == 1.0):
         # Independent shifts seen together, rounded down.
         shift = GaussianShift(math.sqrt(math.fsum(np.square(ratios).tolist())) * (1 - 1e-14))
         yield LeakFinding(shift, f"{one} that moves every round by its whole sensitivity")
-        return
-    if run.sampling.scheme is Scheme.WITH_REPLACEMENT:
-        refuse_repeated_draws(spec.relation, run.sampling.scheme)
+    elif scheme is Scheme.WITH_REPLACEMENT:
+        refuse_repeated_draws(spec.relation, scheme)
         drawn = ComposedLoss.of_repeated_draws(run.batch_size, run.records, ratios, 1)
         yield LeakFinding(drawn, f"{one} that moves a round by all it may, every time it is drawn")
-        return
-    if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
+    elif scheme in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
+        mirrored = spec.relation is Relation.REPLACE_ONE and scheme is Scheme.POISSON
+        losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
+        yield LeakFinding(losses, f"{one} that moves a round by all it may when it is drawn")
+    else:
         raise InputError(
-            f"Expected independent batches for an exact audit of rounds, got {run.sampling.scheme.value} ones, "
-            "which hide the steps that use a record."
+            f"Expected independent batches for an exact audit of rounds, got {scheme.value} ones; the "
+            "steps that use a record are hidden."
         )
-    mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
-    losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
-    yield LeakFinding(losses, f"{one} that moves a round by all it may when it is drawn")
 
 
-def answer_findings(spec: Spec) -> Iterator[LeakFinding]:
+@_explored.register(specs.NoisedAnswer)
+@_explored.register(specs.RandomisedResponse)
+@_explored.register(specs.RandomShift)
+def _(run: specs.Algorithm, spec: Spec) -> Iterator[LeakFinding]:
     """A unit that moves every answer by the whole sensitivity, along one coordinate: what the dominating pair is."""
     story = "a unit that moves every answer by all it may"
     # What holds for all units bounds a sample of them too, but is not attained there.
-    sampled = isinstance(spec.algorithm, NoisedAnswer) and spec.algorithm.rate is not None
+    sampled = isinstance(run, specs.NoisedAnswer) and run.rate is not None
     named = "mechanism.sampled-answer" if sampled else "mechanism."
     for answer in (evaluate(asked, spec) for asked in theorems() if asked.id.startswith(named)):
-        if isinstance(answer, Bound) and isinstance(answer.guarantee, LossDistribution):
-            yield LeakFinding(ComposedLoss(answer.guarantee), story)
-        elif isinstance(answer, Bound) and isinstance(answer.guarantee, GaussianDP):
-            yield LeakFinding(GaussianShift(answer.guarantee.mu * (1 - 1e-14)), story)
+        known = answer.guarantee if isinstance(answer, Bound) else None
+        if isinstance(known, LossDistribution):
+            yield LeakFinding(ComposedLoss(known), story)
+        elif isinstance(known, GaussianDP):
+            yield LeakFinding(GaussianShift(known.mu * (1 - 1e-14)), story)
 
 
-def matrix_findings(spec: Spec) -> Iterator[LeakFinding]:
+@_explored.register
+def _(run: specs.MatrixMechanism, spec: Spec) -> Iterator[LeakFinding]:
     """A unit whose contributions all point one way, in the pattern that moves most, or at the step that does."""
-    run: MatrixMechanism = instance_of("spec.algorithm", spec.algorithm, MatrixMechanism)
     if (hidden := hidden_uses(run)) is not None:
         factors = tuple((pair, count * run.repetitions) for pair, count in hidden[0])
         yield LeakFinding(ComposedLoss(LossDistribution(factors)), f"a unit that contributes all it may, {hidden[1]}")
@@ -201,7 +189,7 @@ def matrix_findings(spec: Spec) -> Iterator[LeakFinding]:
     yield LeakFinding(shift, f"a unit that contributes all it may, at {story}")
 
 
-def ridge_findings(spec: Spec) -> Iterator[LeakFinding]:
+def _of_ridge(spec: Spec) -> Iterator[LeakFinding]:
     """The laws on the neighbours of the instance; of many candidates those with the largest divergence."""
     instance = audit_instance(spec)
     model = instance.model
@@ -214,23 +202,23 @@ def ridge_findings(spec: Spec) -> Iterator[LeakFinding]:
     solved = [
         (pair, LawPair(_law(spec, model, pair.first), _law(spec, model, pair.second))) for pair in instance.pairs()
     ]
-    for pair, laws in sorted(solved, key=lambda item: -_distance(item[1]))[:_MOST_RIDGE_PAIRS]:
-        yield LeakFinding(laws, f"{instance.description}, the neighbours differ in record {pair.position}")
+    for pair, seen in sorted(solved, key=lambda item: -_distance(item[1]))[:_MOST_RIDGE_PAIRS]:
+        yield LeakFinding(seen, f"{instance.description}, the neighbours differ in record {pair.position}")
 
 
-def _law(spec: Spec, model: GaussianLinear, data: Dataset) -> ExactLaw:
+def _law(spec: Spec, model: GaussianLinear, data: Dataset) -> laws.ExactLaw:
     x, y, precision = data.features, data.target, model.noise_precision
-    quadratics = Quadratics.from_records(
+    quadratics = laws.Quadratics.from_records(
         precision * x[:, :, None] * x[:, None, :], precision * x * y[:, None], model.weight_decay
     )
-    stable = isinstance(spec.algorithm, NoisyGradient) and isinstance(spec.algorithm.noise, StableNoise)
-    return (stable_chain_law if stable else chain_law)(spec, quadratics)
+    stable = isinstance(spec.algorithm, specs.NoisyGradient) and isinstance(spec.algorithm.noise, specs.StableNoise)
+    return (laws.stable_chain_law if stable else laws.chain_law)(spec, quadratics)
 
 
 def _distance(pair: LawPair) -> float:
     """A quick measure to rank candidates by: the divergence of Gaussians, or how far the middles are apart."""
-    if isinstance(pair.first, GaussianLaw) and isinstance(pair.second, GaussianLaw):
-        return GaussianLoss.between(pair.first, pair.second).renyi(1.0)
+    if isinstance(pair.first, laws.GaussianLaw) and isinstance(pair.second, laws.GaussianLaw):
+        return laws.GaussianLoss.between(pair.first, pair.second).renyi(1.0)
     first, second = (law.line() for law in (pair.first, pair.second))
     middles = abs(float(first.weights @ first.locations) - float(second.weights @ second.locations))
     return middles / min(float(first.weights @ first.scales), float(second.weights @ second.scales))
@@ -238,23 +226,24 @@ def _distance(pair: LawPair) -> float:
 
 def findings(spec: Spec) -> tuple[LeakFinding, ...]:
     """Every pair of neighbours that is looked at, at least one; a run whose law is not known is refused."""
-    explorer = EXPLORERS.get(type(spec.algorithm))
-    explored = () if explorer is None else tuple(explorer(spec))
+    explored = tuple(_explored(spec.algorithm, spec))
     if not explored:
         raise InputError(
-            f"The law of this {ALGORITHMS.word_of(spec.algorithm)} run is not known, so it has no exact audit. "
+            f"The law of this {specs.ALGORITHMS.word_of(spec.algorithm)} run is not known, so it has no exact audit. "
             "Use another method."
         )
     return explored
 
 
-def _composite(spec: Spec) -> Iterator[LeakFinding]:
+@_explored.register
+def _(run: specs.Composite, spec: Spec) -> Iterator[LeakFinding]:
     """What one record shows in all parts together, for the record that shows most; and each part alone.
 
     The differing record stands at one place, so its distances in the parts are composed first and the largest over
     records is taken last. Noise and batches of different parts are independent. A part whose losses are not known one
     by one is left out of the composition, which is less than what is seen.
     """
+    del run
     equal = Counter(spec.runs())
     explored = {part: findings(part) for part in equal}
     # Of each part the first finding whose losses add up with those of others.
@@ -288,18 +277,3 @@ def _together(parts: list[tuple[LeakFinding, int]], unit: str) -> LeakFinding:
     if not losses:
         return LeakFinding(GaussianShift(mu), story)
     return LeakFinding(ComposedLoss(LossDistribution((*([(GaussianPair(mu), 1)] if mu > 0 else []), *losses))), story)
-
-
-EXPLORERS: Mapping[type[Algorithm], Callable[[Spec], Iterator[LeakFinding]]] = MappingProxyType(
-    {
-        NoisyGradient: lambda spec: extremal_findings(spec) if spec.instance is None else ridge_findings(spec),
-        PosteriorSample: posterior_findings,
-        OutputPerturbation: output_findings,
-        NoisedSums: rounds_findings,
-        NoisedAnswer: answer_findings,
-        RandomisedResponse: answer_findings,
-        RandomShift: answer_findings,
-        MatrixMechanism: matrix_findings,
-        Composite: _composite,
-    }
-)
