@@ -40,18 +40,8 @@ from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_ga
 from sordino.core import gaussian
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.spec import AverageNoiseKind, NoisyGradient, PointStart, Scheme, Spec
-from sordino.core.validate import (
-    ANY_REAL,
-    COUNT,
-    OPEN_UNIT,
-    Declared,
-    InputError,
-    instance_of,
-    number,
-    refuse,
-    whole_number,
-)
+from sordino.core.spec import AverageNoiseKind, PointStart, Scheme, Spec
+from sordino.core.validate import ANY_REAL, COUNT, OPEN_UNIT, Declared, InputError, number, refuse, whole_number
 from sordino.data.neighbours import Dataset
 
 
@@ -126,7 +116,6 @@ def mu_lower(
     scores, heads = np.asarray(scores, np.float64), np.asarray(heads, bool)
     if scores.ndim != 1 or scores.shape != heads.shape or not np.isfinite(scores).all() or not len(scores):
         raise InputError(f"Expected one finite score for each of {heads.shape} coins, got shape {scores.shape}.")
-    instance_of("known", known, KnownGaussian)
     failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
     gap, spread, squares, freedom = _contrast(scores, heads, known)
     noise = np.zeros(0) if blanks is None else np.asarray(blanks, float)
@@ -213,7 +202,7 @@ _GROUPS = 2
 
 def why_not_linear(spec: Spec) -> str:
     """What keeps the scores of a chain's canaries from being a known Gaussian, or nothing."""
-    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+    chain = chain_of(spec)
     if spec.instance is not None:
         return "gradients of an instance depend on the parameters"
     if chain.projection is not None:
@@ -250,7 +239,7 @@ class GroupedCanaries:
     def of(cls, spec: Spec) -> "GroupedCanaries":
         """As many canaries as fit; the chain has to be one that `why_not_linear` says nothing against."""
         spec = shown_axes(spec)
-        chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+        chain = chain_of(spec)
         axis = ExtremalAxis.of(spec)
         gap, _ = extremal_gap(spec)
         pull = gap / 2 if spec.relation is Relation.REPLACE_ONE else gap
@@ -282,7 +271,7 @@ class GroupedCanaries:
 
     def scores(self, release: Releases) -> Array:
         """One number for each axis, those of the groups first: normal with variance 1, and mean 0 without canaries."""
-        chain = instance_of("spec.algorithm", self.spec.algorithm, NoisyGradient)
+        chain = chain_of(self.spec)
         shown = np.asarray(release, float).reshape(chain.chains, len(self.weights), self.spec.dim)
         values = chain.start.values if isinstance(chain.start, PointStart) else None
         start = np.zeros(self.spec.dim) if values is None else np.asarray(values, float)

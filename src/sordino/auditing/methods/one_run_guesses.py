@@ -132,24 +132,21 @@ def planned_guesses(directions: int, most: int, total_variation: float, delta: f
     directions = min(whole_number("directions", directions), whole_number("most", most))
     advantage = number("total_variation", total_variation, PROBABILITY)
     clarity = min(_CLEAREST, 2 * float(special.ndtri(0.5 + 0.5 * min(advantage, 1 - 1e-12))))
-    best: tuple[float, float, GuessPlan] | None = None
-    for each in _EACH:
-        coins = directions * each
-        if coins > most and each > 1:
-            break
+
+    def proving(each: int) -> tuple[float, float, GuessPlan]:
+        """What so many canaries in each direction prove, and by how much right guesses are more than half."""
         guesses, right = _median_outcome(clarity, directions, each)
         # Without delta, in one sweep; delta costs next to nothing where it is small.
         sure = special.betaincinv(np.maximum(right, 1), guesses - right + 1.0, 1.0 - confidence)
         place = int(np.argmax(np.where(right > 0, sure, 0.0)))
-        proved = epsilon_from_guesses(coins, int(guesses[place]), int(right[place]), delta, confidence)
+        proved = epsilon_from_guesses(directions * each, int(guesses[place]), int(right[place]), delta, confidence)
         surplus = (right - guesses / 2) / np.sqrt(guesses)
         if not proved > 0.0:
             place = int(np.argmax(surplus))
-        if best is None or (proved, float(surplus[place])) > best[:2]:
-            best = proved, float(surplus[place]), GuessPlan(directions, each, int(guesses[place]), proved)
-    if best is None:
-        raise InputError(f"Expected room for a canary, got {most}.")
-    return best[2]
+        return proved, float(surplus[place]), GuessPlan(directions, each, int(guesses[place]), proved)
+
+    tried = (proving(each) for each in _EACH if each == 1 or directions * each <= most)
+    return max(tried, key=lambda one: one[:2])[2]
 
 
 def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -191,24 +188,6 @@ def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> i
     return int(ordered[:upper].sum() + (~ordered[len(ordered) - (guesses - upper) :]).sum())
 
 
-@dataclass(frozen=True, eq=False)
-class Canaries:
-    """A base dataset and one canary for each coin, placed behind the base records; absent by tails, or `otherwise`."""
-
-    base: Dataset
-    heads: Dataset
-    otherwise: Dataset | None = None
-
-    def flipped(self, coins: Coins) -> Dataset:
-        if self.otherwise is None:
-            rows, targets = self.heads.features[coins], self.heads.target[coins]
-        else:
-            rows = np.where(coins[:, None], self.heads.features, self.otherwise.features)
-            targets = np.where(coins, self.heads.target, self.otherwise.target)
-        targets = np.concatenate([self.base.target, targets.astype(self.base.target.dtype)])
-        return Dataset(np.concatenate([self.base.features, rows]), targets)
-
-
 def audit_in_one_run(
     run_with: RunWithCoins,
     scores: CoinScores,
@@ -239,11 +218,51 @@ def audit_in_one_run(
 RUN = "Run by this code: the described chain, once"
 
 
+@dataclass(frozen=True, eq=False)
+class _Canaries:
+    """One canary for each coin, behind the base records, absent by tails, or `otherwise`; and what guesses them."""
+
+    model: Model
+    plan: GuessPlan
+    scores: CoinScores
+    evidence: str
+    base: Dataset
+    heads: Dataset
+    otherwise: Dataset | None
+
+    def flipped(self, coins: Coins) -> Dataset:
+        if self.otherwise is None:
+            rows, targets = self.heads.features[coins], self.heads.target[coins]
+        else:
+            rows = np.where(coins[:, None], self.heads.features, self.otherwise.features)
+            targets = np.where(coins, self.heads.target, self.otherwise.target)
+        targets = np.concatenate([self.base.target, targets.astype(self.base.target.dtype)])
+        return Dataset(np.concatenate([self.base.features, rows]), targets)
+
+
 def one_run_guesses(spec: Spec, options: AuditOptions, reason: str = "") -> LowerBound:
     """Lower bound from a single run by guesses of coins; `reason` says why nothing better holds."""
     spec = shown_axes(spec)
     need_feasible(spec, 1)
-    return _extremal(spec, options, reason) if spec.instance is None else _mislabelled(spec, options, reason)
+    canaries = _extremal(spec, options) if spec.instance is None else _mislabelled(spec, options)
+    fit, plan = ChainFit(spec, canaries.model), canaries.plan
+
+    def run_with(coins: Coins, seed: int) -> Releases:
+        return fit(canaries.flipped(coins), np.array([seed], np.uint64))
+
+    evidence = f"{RUN}, on {canaries.evidence}; {plan.guesses} coins guessed, as planned"
+    if reason:
+        evidence += f", because known Gaussian noise cannot be used: {reason}"
+    bound = audit_in_one_run(run_with, canaries.scores, plan.canaries, plan.guesses, spec, options, evidence)
+    if bound.epsilon > 0.0:
+        return bound
+    why = f"; a run in the middle would have shown epsilon {plan.expected:.2g} at most."
+    if not plan.expected > 0.0:
+        why = (
+            f", as was to be expected: {plan.directions} directions say too little about coins for a bound at "
+            f"{100 * options.confidence:g} %; many models (attack) or a known law (exact) can find more."
+        )
+    return replace(bound, evidence=f"{evidence}. Nothing was found{why}")
 
 
 def plan_for(spec: Spec, directions: int, most: int, options: AuditOptions) -> GuessPlan:
@@ -253,7 +272,7 @@ def plan_for(spec: Spec, directions: int, most: int, options: AuditOptions) -> G
     return planned_guesses(directions, most, advantage, options.delta, options.confidence)
 
 
-def _extremal(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
+def _extremal(spec: Spec, options: AuditOptions) -> _Canaries:
     """The same number of canaries for each axis; those of an axis are guessed together."""
     plan = plan_for(spec, spec.dim, min(spec.n, MOST_CANARIES), options)
     along = np.arange(plan.canaries) % plan.directions
@@ -261,14 +280,14 @@ def _extremal(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
     pulls, zeros = (gap / 2 if replaced else gap) * np.eye(plan.directions, spec.dim)[along], np.zeros(spec.n)
     base = Dataset(np.zeros((spec.n - plan.canaries, spec.dim)), zeros[plan.canaries :])
     forward, backward = (Dataset(rows, zeros[: plan.canaries]) for rows in (pulls, -pulls))
-    canaries = Canaries(base, forward, backward if replaced else None)
     model = ConstantPull(weight_decay=extremal_decay(spec))
     score = _axis_score(spec, model.weight_decay)
     evidence = (
-        f"{RUN}, on the worst-case quadratic of the spec's constants, with {plan.each} canaries along each of "
-        f"{plan.directions} axes"
+        f"the worst-case quadratic of the spec's constants, with {plan.each} canaries along each of {plan.directions} "
+        "axes"
     )
-    return _audited(spec, model, canaries, lambda release: score(release)[along], plan, options, evidence, reason)
+    otherwise = backward if replaced else None
+    return _Canaries(model, plan, lambda release: score(release)[along], evidence, base, forward, otherwise)
 
 
 def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
@@ -289,7 +308,7 @@ def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
     return scores
 
 
-def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
+def _mislabelled(spec: Spec, options: AuditOptions) -> _Canaries:
     """Some of the records, at most half, become canaries with a wrong target."""
     instance = audit_instance(spec)
     data, model = instance.pair.first, instance.model
@@ -303,44 +322,12 @@ def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
         known = f"{values.tolist()!r:.60}"
         raise InputError(f"Expected a target other than {own.target[0].item()!r} to mislabel with, got {known}.")
     base = Dataset(data.features[:rest], data.target[:rest])
-    canaries = Canaries(base, wrong, own if spec.relation is Relation.REPLACE_ONE else None)
+    otherwise = own if spec.relation is Relation.REPLACE_ONE else None
 
     def scores(release: Releases) -> NDArray[np.float64]:
-        fits = -record_losses(model, release, canaries.heads)[0]
-        return fits if canaries.otherwise is None else fits + record_losses(model, release, canaries.otherwise)[0]
+        fits = -record_losses(model, release, wrong)[0]
+        return fits if otherwise is None else fits + record_losses(model, release, otherwise)[0]
 
-    evidence = (
-        f"{RUN}, on {instance.description.split(',')[0]}, {plan.canaries} canaries with a wrong target, guessed by "
-        "their loss"
-    )
-    return _audited(spec, model, canaries, scores, plan, options, evidence, reason)
-
-
-def _audited(
-    spec: Spec,
-    model: Model,
-    canaries: Canaries,
-    scores: CoinScores,
-    plan: GuessPlan,
-    options: AuditOptions,
-    evidence: str,
-    reason: str,
-) -> LowerBound:
-    fit = ChainFit(spec, model)
-
-    def run_with(coins: Coins, seed: int) -> Releases:
-        return fit(canaries.flipped(coins), np.array([seed], np.uint64))
-
-    evidence += f"; {plan.guesses} coins guessed, as planned"
-    if reason:
-        evidence += f", because known Gaussian noise cannot be used: {reason}"
-    bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, spec, options, evidence)
-    if bound.epsilon > 0.0:
-        return bound
-    why = f"; a run in the middle would have shown epsilon {plan.expected:.2g} at most."
-    if not plan.expected > 0.0:
-        why = (
-            f", as was to be expected: {plan.directions} directions say too little about coins for a bound at "
-            f"{100 * options.confidence:g} %; many models (attack) or a known law (exact) can find more."
-        )
-    return replace(bound, evidence=f"{evidence}. Nothing was found{why}")
+    described = instance.description.split(",")[0]
+    evidence = f"{described}, {plan.canaries} canaries with a wrong target, guessed by their loss"
+    return _Canaries(model, plan, scores, evidence, base, wrong, otherwise)
