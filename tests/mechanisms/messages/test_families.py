@@ -9,7 +9,7 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.mechanisms.posterior.laws import DrawsPosterior, GaussianPosterior
-from sordino.models.families.classification import Probit
+from sordino.models.families.classification import Logistic
 from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Moments, Slopes
 from sordino.models.message_passing.sites import GaussianSite
 from tests.mechanisms.messages.conftest import natural
@@ -90,7 +90,7 @@ def test_a_gaussian_posterior_and_its_own_draws_agree(family):
     """40,000 draws: errors of moments and of ends are about 0.5 % of a standard deviation."""
     moments = random_moments(family)
     posterior = GaussianPosterior(SITE, family, np.asarray(natural(family, moments)))
-    draws = DrawsPosterior(Probit(), posterior.sample(np.random.default_rng(1), 40_000)[None])
+    draws = DrawsPosterior(Logistic(), posterior.sample(np.random.default_rng(1), 40_000)[None])
     mean, covariance = dense(family, moments)
     np.testing.assert_allclose(posterior.mean, mean, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(posterior.covariance, covariance, rtol=1e-3, atol=1e-4)
@@ -102,11 +102,11 @@ def test_a_gaussian_posterior_and_its_own_draws_agree(family):
 
 
 def test_bad_posteriors_and_levels_are_refused():
-    good = DrawsPosterior(Probit(), np.ones((1, 2, 3)))
+    good = DrawsPosterior(Logistic(), np.ones((1, 2, 3)))
     for build in (
         lambda: GaussianPosterior(SITE, SITE.family(2), np.zeros(5)),
         lambda: GaussianPosterior(SITE, SITE.family(2), np.zeros(4)),
-        lambda: DrawsPosterior(Probit(), np.zeros((2, 3))),
+        lambda: DrawsPosterior(Logistic(), np.zeros((2, 3))),
         lambda: good.interval(1.0),
     ):
         with pytest.raises(InputError, match="Expected"):

@@ -1,14 +1,13 @@
-"""Classification: logistic, probit and softmax losses."""
+"""Classification: logistic and softmax losses."""
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import log_ndtr
 
 from sordino.core.bound import Citation
 from sordino.core.gaussian import up
@@ -30,12 +29,20 @@ def need_codes(domain: Domain, classes: int, model: str) -> None:
         raise refuse(f"the target of {model}", allowed, domain, "declare the target a category")
 
 
+@family("logistic")
 @dataclass(frozen=True)
-class _SignModel(LinearScoreModel):
-    """A classification of signs by one score."""
+class Logistic(LinearScoreModel):
+    """P(y | x) = sigmoid(y x theta): loss log(1 + exp(-y x theta)).
 
-    residual_facts: ClassVar[Residual]
-    words: ClassVar[str]
+    With |x| <= R: gradients at most R, two at most 2R apart, Hessian at most R^2 / 4; all attained in the limit.
+    """
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        return jax.nn.softplus(-y * scores[..., 0])
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        signs = y[..., None]
+        return -signs * jax.nn.sigmoid(-signs * scores)
 
     def as_labels(self, y: Array) -> Array:
         return jnp.where(y > 0, 1, -1).astype(y.dtype)
@@ -45,73 +52,10 @@ class _SignModel(LinearScoreModel):
         measured = bound is not None and (bound.value != 1.0 or domain.classes is None)
         if measured or (width is not None and width.value != 2.0) or domain.classes not in (None, 2):
             remedy = "declare the target a boolean"
-            raise refuse(f"the target of {self.words}", "to be the signs -1 and +1", domain, remedy)
-        return linear_score_facts(domain, self.residual_facts)
-
-
-@family("logistic")
-@dataclass(frozen=True)
-class Logistic(_SignModel):
-    """P(y | x) = sigmoid(y x theta): loss log(1 + exp(-y x theta)).
-
-    With |x| <= R: gradients at most R, two at most 2R apart, Hessian at most R^2 / 4; all attained in the limit.
-    """
-
-    words = "logistic regression"
-    residual_facts = Residual(
-        bound=1.0,
-        slope=0.25,
-        at_zero=0.5,
-        because="the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]",
-        source=Citation("simsekli2024differential", "Proposition 12"),
-    )
-
-    def score_loss(self, scores: Array, y: Array) -> Array:
-        return jax.nn.softplus(-y * scores[..., 0])
-
-    def residual(self, scores: Array, y: Array) -> Array:
-        signs = y[..., None]
-        return -signs * jax.nn.sigmoid(-signs * scores)
-
-
-_TAIL_START = -4.0
-_FRACTION_LEVELS = 30
-
-
-@family("probit")
-@dataclass(frozen=True)
-class Probit(_SignModel):
-    """P(y | x) = Phi(y x theta): loss -log Phi(y x theta).
-
-    With |x| <= R the Hessian is at most R^2. The gradient grows linearly: it needs a ball or residual clipping.
-    """
-
-    words = "probit regression"
-    residual_facts = Residual(
-        bound=None,
-        slope=1.0,
-        at_zero=up(math.sqrt(2.0 / math.pi), 4),
-        because=(
-            "the inverse Mills ratio h(z) = phi(z) / Phi(z) has -h'(z) = h(z) (z + h(z)) in (0, 1), since 1 + h'(z) is "
-            "the variance of a normal variable cut off at z, which is below 1; h(0) = sqrt(2 / pi)"
-        ),
-    )
-
-    def score_loss(self, scores: Array, y: Array) -> Array:
-        return -log_ndtr(y * scores[..., 0])
-
-    def residual(self, scores: Array, y: Array) -> Array:
-        signs = y[..., None]
-        return -signs * inverse_mills(signs * scores)
-
-
-def inverse_mills(z: Array) -> Array:
-    """phi(z) / Phi(z): directly, and in the left tail, where that cancels, by Laplace's continued fraction."""
-    direct = jnp.maximum(z, _TAIL_START)
-    middle = jnp.exp(-0.5 * direct * direct - log_ndtr(direct)) / math.sqrt(2.0 * math.pi)
-    tail = -jnp.minimum(z, _TAIL_START)
-    fraction = jax.lax.fori_loop(0, _FRACTION_LEVELS, lambda k, f: tail + (_FRACTION_LEVELS - k) / f, tail)
-    return jnp.where(z < _TAIL_START, fraction, middle)
+            raise refuse("the target of logistic regression", "to be the signs -1 and +1", domain, remedy)
+        because = "the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]"
+        source = Citation("simsekli2024differential", "Proposition 12")
+        return linear_score_facts(domain, Residual(1.0, 0.25, 0.5, because, source))
 
 
 @family("softmax")
