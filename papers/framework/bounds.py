@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable
 
+from papers.extremal_pair import extremal_pair
 from sordino.accounting.evaluate import evaluate, theorems
 from sordino.core.bound import Bound
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, RenyiDP
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.models.exact import chain_law, extremal_pair, hockey_stick
+from sordino.models.exact import chain_law, hockey_stick
 
 # Mixtures of a thousand Gaussians take a moment for every epsilon tried.
 _RELATIVE = 1e-5

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from papers.extremal_pair import extremal_pair
 from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.framework.renyi import renyi
@@ -21,7 +22,7 @@ from papers.ye_shokri.setting import (
 )
 from sordino.accounting.bounds.closed_forms import cyclic_shift
 from sordino.accounting.theorems import hidden_state as fixed_batches
-from sordino.models.exact import chain_law, extremal_pair
+from sordino.models.exact import chain_law
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

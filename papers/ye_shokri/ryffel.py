@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from papers.extremal_pair import extremal_pair
 from papers.framework.bounds import exact_epsilon, renyi_of
 from papers.framework.figure import Figure, line_style, not_valid_style
 from papers.framework.item import (
@@ -42,7 +43,7 @@ from papers.ye_shokri.setting import (
 from sordino.accounting.theorems import hidden_state as fixed_batches
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
-from sordino.models.exact import chain_law, extremal_pair
+from sordino.models.exact import chain_law
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

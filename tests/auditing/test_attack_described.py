@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.extremal_pair import extremal_pair
 from sordino import InputError, read_spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.experiment import ChainFit
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.attack import attack
 from sordino.auditing.quadratic import ConstantPull, exposed_position, extremal_decay, extremal_rows, on_few_axes
-from sordino.models.exact import chain_law, extremal_pair
+from sordino.models.exact import chain_law
 from tests.auditing.chains import chain
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"

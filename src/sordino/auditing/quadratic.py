@@ -16,12 +16,11 @@ import numpy as np
 from sordino.accounting.scope import certificate_for
 from sordino.auditing.experiment import Releases, ScoreFunction, Scores, chain_of
 from sordino.core.arrays import Array
-from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
+from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Relation, View
 from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Problem, Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.models.base import Model
-from sordino.models.exact.quadratic import extremal_pair
 
 _UNKEPT = ("convergence", "dissipativity", "ergodicity")
 # Batches of any size; of a truncated one the differing record, the first of the table, is never left out.
@@ -127,11 +126,17 @@ def shown_axes(spec: Spec) -> Spec:
 
 
 def extremal_rows(spec: Spec, position: int) -> NeighbourPair:
-    """The two neighbours of `extremal_pair` as rows of features that `ConstantPull` reads."""
-    pair = extremal_pair(spec, position)
-    pulls = [data.pulls[data.kinds] for data in (pair.first, pair.second)]
-    first, second = (Dataset(rows, rows[:, 0] * 0.0) for rows in pulls)
-    return NeighbourPair(first, second, pair.relation, pair.position)
+    """Two neighbours for `ConstantPull`: one record pulls along the first axis, and the other way, or is absent."""
+    replaced, n = spec.relation is Relation.REPLACE_ONE, spec.n
+    name = "gradient_sensitivity" if replaced else "gradient_bound"
+    certificate: Certificate | None = getattr(spec.problem, name, None)
+    if certificate is None:
+        raise InputError(f"problem.{name} is missing; {spec.relation.value} needs it.")
+    rows = np.zeros((n, spec.dim))
+    rows[position, 0] = certificate.value / 2 if replaced else certificate.value
+    other = np.where(rows > 0.0, -rows, 0.0) if replaced else np.delete(rows, position, axis=0)
+    first, second = (Dataset(each, np.zeros(len(each))) for each in (rows, other))
+    return NeighbourPair(first, second, spec.relation, position)
 
 
 def exposed_position(spec: Spec) -> int:

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from papers.extremal_pair import extremal_pair
 from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.methods.exact import findings
 from sordino.core.spec import Spec
-from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair
+from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law
 from tests.auditing.chains import chain
 
 

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from papers.extremal_pair import extremal_pair
 from papers.framework.renyi import renyi
 from sordino import InputError, Relation
-from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair, hockey_stick
+from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, hockey_stick
 
 
 def problem(n, dim, **constants):

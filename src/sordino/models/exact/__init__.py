@@ -11,6 +11,4 @@ from sordino.models.exact.gaussian_law import hockey_stick as hockey_stick
 from sordino.models.exact.line import LineMixture as LineMixture
 from sordino.models.exact.line import StableLaw1D as StableLaw1D
 from sordino.models.exact.quadratic import ConjugateRegression as ConjugateRegression
-from sordino.models.exact.quadratic import QuadraticPair as QuadraticPair
 from sordino.models.exact.quadratic import Quadratics as Quadratics
-from sordino.models.exact.quadratic import extremal_pair as extremal_pair
