@@ -20,7 +20,7 @@ from sordino.auditing.confidence import (
     count_errors,
     joint_epsilon,
 )
-from sordino.auditing.experiment import Parts
+from sordino.auditing.experiment import attack_parts
 from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
 from sordino.auditing.methods.one_run_guesses import epsilon_from_guesses, planned_guesses, right_guesses
 from sordino.core import gaussian
@@ -71,7 +71,7 @@ def power_rows(shift: float, numbers: Sequence[int] = MODELS) -> Iterator[PowerR
         generator = np.random.default_rng([models, round(1000 * shift)])
         bounds = np.array([_audited(generator, shift, models) for _ in range(REPETITIONS)])
         attack, thresholds, pair, one_run, known = (float(value) for value in np.median(bounds, axis=0))
-        counted = Parts.of(models).count
+        counted = attack_parts(models)[1]
         most = joint_epsilon(ErrorCounts(0, counted, 0, counted), DELTA, CONFIDENCE)
         yield PowerRow(models, attack, thresholds, pair, most, one_run, known)
 
@@ -124,7 +124,7 @@ def _section(shift: float) -> Iterator[str]:
 def _audited(generator: np.random.Generator, shift: float, models: int) -> tuple[float, ...]:
     first = generator.standard_normal(models // 2)
     second = generator.standard_normal(models // 2) + shift
-    chosen = Parts.of(models).choose
+    chosen = attack_parts(models)[0]
     threshold = float(choose_threshold(first[:chosen], second[:chosen], DELTA, CONFIDENCE))
     counts = _counts(first[2 * chosen :], second[2 * chosen :], threshold)
     heads = np.repeat([False, True], models // 2)

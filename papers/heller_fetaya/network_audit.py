@@ -25,7 +25,7 @@ from papers.heller_fetaya.lenet import scores_of
 from papers.heller_fetaya.lenet_on_cuda import train_with_kernel
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors, epsilon_lower
-from sordino.auditing.experiment import Claim, Releases, Score, ScoreFunction, Scores, bound_from_counts
+from sordino.auditing.experiment import Claim, Releases, ScoreFunction, Scores, bound_from_counts
 from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, Parts
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.core.bound import Relation, View
@@ -39,7 +39,7 @@ _LEAST, _MOST = 1e-30, 1.0 - 2.0**-25
 
 
 @dataclass(frozen=True)
-class LogisticScore(Score):
+class LogisticScore:
     """Logistic regression on standardised releases, with a small ridge; learns what no covariance shows."""
 
     ridge: float = 1e-2
@@ -48,7 +48,7 @@ class LogisticScore(Score):
     def __post_init__(self) -> None:
         number("ridge", self.ridge, POSITIVE)
 
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+    def __call__(self, first: Releases, second: Releases) -> ScoreFunction:
         pooled = np.concatenate([first, second]).astype(float)
         centre, scale = pooled.mean(axis=0), pooled.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
@@ -107,7 +107,7 @@ def attack(word: str) -> Callable[[Attack], Attack]:
 @attack("probabilities")
 def _as_in_the_paper(probabilities: NDArray[np.floating], halves: Halves, _claimed: Claimed) -> ErrorCounts:
     first, second, first_test, second_test = halves.parts(probabilities)
-    rule = LogisticScore().learn(first, second)
+    rule = LogisticScore()(first, second)
     return _counted(rule(first_test), rule(second_test), 0.0)
 
 
@@ -115,7 +115,7 @@ def _as_in_the_paper(probabilities: NDArray[np.floating], halves: Halves, _claim
 def _of_log_odds(probabilities: NDArray[np.floating], halves: Halves, _claimed: Claimed) -> ErrorCounts:
     """The same probabilities as log-odds, which separate models that all misclassify."""
     first, second, first_test, second_test = halves.parts(log_odds(probabilities))
-    rule = LogisticScore().learn(first, second)
+    rule = LogisticScore()(first, second)
     return _counted(rule(first_test), rule(second_test), 0.0)
 
 
@@ -123,7 +123,7 @@ def _of_log_odds(probabilities: NDArray[np.floating], halves: Halves, _claimed: 
 def _cut_where_most_is_proved(probabilities: NDArray[np.floating], halves: Halves, claimed: Claimed) -> ErrorCounts:
     """The same score, cut where the bound on the models that teach is largest."""
     first, second, first_test, second_test = halves.parts(log_odds(probabilities))
-    rule = LogisticScore().learn(first, second)
+    rule = LogisticScore()(first, second)
     threshold = float(choose_threshold(rule(first), rule(second), claimed.delta, claimed.confidence))
     return _counted(rule(first_test), rule(second_test), threshold)
 

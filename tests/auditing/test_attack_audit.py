@@ -1,8 +1,5 @@
 """The attack audit finds what is there, never reports more than its cap, and keeps counted models out of the choice."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -12,14 +9,10 @@ from sordino import InputError, Relation, View
 from sordino.auditing.confidence import band_cap, band_epsilon, band_tests
 from sordino.auditing.experiment import (
     Claim,
-    LinearScore,
-    Parts,
-    Releases,
-    Score,
-    ScoreFunction,
-    Scores,
+    attack_parts,
     audit_by_attack,
     audit_by_fixed_score,
+    linear_score,
 )
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.core.guarantee import GaussianDP
@@ -33,27 +26,14 @@ def gaussian(mean, seeds, /):
     return noise + mean * np.eye(5)[0]
 
 
-@dataclass(frozen=True)
-class LikelihoodRatio(Score):
-    """The best score there is, for releases whose two laws are known: log density of the second minus of the first."""
-
-    first: Callable[[Releases], Scores]
-    second: Callable[[Releases], Scores]
-
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        return lambda releases: self.second(releases) - self.first(releases)
-
-
-@dataclass(frozen=True)
-class Feature(Score):
+def feature(function):
     """Any function of the releases, turned round if it is smaller on the second dataset."""
 
-    function: Callable[[Releases], Scores]
+    def learned(first, second):
+        sign = -1.0 if np.median(function(second)) < np.median(function(first)) else 1.0
+        return lambda releases: sign * np.asarray(function(releases), float)
 
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        difference = np.median(self.function(second)) - np.median(self.function(first))
-        sign = -1.0 if difference < 0 else 1.0
-        return lambda releases: sign * np.asarray(self.function(releases), float)
+    return learned
 
 
 def log_density(mean):
@@ -61,10 +41,10 @@ def log_density(mean):
 
 
 SCORES = {
-    "likelihood ratio": LikelihoodRatio(log_density(0.0), log_density(2.0)),
-    "linear": LinearScore(),
+    "likelihood ratio": lambda first, second: lambda releases: log_density(2.0)(releases) - log_density(0.0)(releases),
+    "linear": linear_score,
     "logistic": LogisticScore(),
-    "feature, the wrong way round": Feature(lambda releases: -releases[:, 0]),
+    "feature, the wrong way round": feature(lambda releases: -releases[:, 0]),
 }
 
 
@@ -90,7 +70,7 @@ def test_equal_datasets_give_nothing():
 def test_the_same_seed_gives_the_same_answer_and_none_a_fresh_one():
     def found(seed):
         asked = AuditOptions(delta=1e-3, models=400, seed=seed)
-        return audit_by_attack(gaussian, 0.0, 1.5, (LinearScore(),), CLAIM, asked, "shift")
+        return audit_by_attack(gaussian, 0.0, 1.5, (linear_score,), CLAIM, asked, "shift")
 
     assert found(5) == found(5)
     assert "operating system" in found(None).seed_policy
@@ -98,10 +78,9 @@ def test_the_same_seed_gives_the_same_answer_and_none_a_fresh_one():
 
 @pytest.mark.parametrize("models", [8, 9, 10, 100, 1001])
 def test_every_model_has_one_job(models):
-    parts = Parts.of(models)
-    assert parts.each_side == models // 2
-    assert parts.learn == parts.choose > 0
-    assert parts.count >= parts.choose + parts.learn
+    learn, count = attack_parts(models)
+    assert 2 * learn + count == models // 2
+    assert count >= 2 * learn > 0
 
 
 def test_more_numbers_than_models_are_no_obstacle():
@@ -109,17 +88,17 @@ def test_more_numbers_than_models_are_no_obstacle():
         return np.random.default_rng(seeds).standard_normal((len(seeds), 500)) + mean * np.eye(500)[0]
 
     asked = AuditOptions(delta=1e-3, models=200, seed=3)
-    assert audit_by_attack(wide, 0.0, 20.0, (LinearScore(),), CLAIM, asked, "wide").epsilon > 2.0
+    assert audit_by_attack(wide, 0.0, 20.0, (linear_score,), CLAIM, asked, "wide").epsilon > 2.0
 
 
 def test_what_cannot_be_audited_is_refused():
     with pytest.raises(InputError, match="at least 8"):
-        audit_by_attack(gaussian, 0.0, 1.0, (LinearScore(),), CLAIM, AuditOptions(delta=0.1, models=4), "few")
+        audit_by_attack(gaussian, 0.0, 1.0, (linear_score,), CLAIM, AuditOptions(delta=0.1, models=4), "few")
     with pytest.raises(InputError, match="at least one score"):
         audit_by_attack(gaussian, 0.0, 1.0, (), CLAIM, AuditOptions(delta=0.1), "no score")
     with pytest.raises(InputError, match="one row of floats"):
         audit_by_attack(
-            lambda data, seeds, /: np.zeros(3), 0.0, 1.0, (LinearScore(),), CLAIM, AuditOptions(delta=0.1), "flat"
+            lambda data, seeds, /: np.zeros(3), 0.0, 1.0, (linear_score,), CLAIM, AuditOptions(delta=0.1), "flat"
         )
 
 

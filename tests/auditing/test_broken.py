@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.auditing.experiment import ChainFit, Claim, LinearScore, Score, ScoreFunction, audit_by_attack
+from sordino.auditing.experiment import ChainFit, Claim, audit_by_attack, linear_score
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, verdict
 from sordino.auditing.quadratic import ConstantPull, exposed_position, extremal_decay, extremal_rows, extremal_score
 from sordino.core.bound import Bound, Relation, View
@@ -49,22 +49,12 @@ def chain(**changes: Any) -> Spec:
     return described(step_size=0.1, n=20, **pulls).with_values(changes)
 
 
-@dataclass(frozen=True)
-class Fixed(Score):
-    """A score that needs no model to learn from."""
-
-    function: ScoreFunction
-
-    def learn(self, first, second):
-        return self.function
-
-
 def extremal(spec: Spec, asked: AuditOptions, made=lambda fit: fit) -> LowerBound:
     """Attack the extremal quadratic of what really runs."""
     decay = extremal_decay(spec)
     pair, fit = extremal_rows(spec, exposed_position(spec)), made(ChainFit(spec, ConstantPull(weight_decay=decay)))
-    score, claim = Fixed(extremal_score(spec, pair, decay)), Claim(spec.relation, spec.view)
-    return audit_by_attack(fit, pair.first, pair.second, (score,), claim, asked, "quadratic")
+    score, claim = extremal_score(spec, pair, decay), Claim(spec.relation, spec.view)
+    return audit_by_attack(fit, pair.first, pair.second, (lambda first, second: score,), claim, asked, "quadratic")
 
 
 def noise_too_small():
@@ -106,7 +96,7 @@ def no_clipping():
         pair = neighbours(base, Relation.REPLACE_ONE, 0, EncodedRecord(np.array([6.0, 6.0]), -1.0))
         claim, words = Claim(Relation.REPLACE_ONE, View.LAST_ITERATE), "one record of length 8.5 with either label"
         fit = ChainFit(run, Logistic())
-        return audit_by_attack(fit, pair.first, pair.second, (LinearScore(),), claim, asked, words)
+        return audit_by_attack(fit, pair.first, pair.second, (linear_score,), claim, asked, words)
 
     return Case(claimed(spec, 0.05), lambda: attack(unclipped), lambda: attack(spec))
 

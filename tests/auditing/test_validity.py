@@ -19,7 +19,7 @@ from sordino.auditing.confidence import (
     epsilon_from_rates,
     upper_end,
 )
-from sordino.auditing.experiment import Claim, LinearScore, audit_by_attack
+from sordino.auditing.experiment import Claim, audit_by_attack, linear_score
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.one_run_guesses import epsilon_from_guesses
 from sordino.core.bound import Relation, View
@@ -73,7 +73,7 @@ def whole_attack(rng, repetitions, mu, confidence):
             release,
             0.0,
             mu,
-            (LinearScore(),),
+            (linear_score,),
             claim,
             AuditOptions(delta=DELTA, confidence=confidence, models=200, seed=int(seed)),
             "repeated",

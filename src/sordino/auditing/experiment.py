@@ -32,6 +32,9 @@ Seeds = NDArray[np.uint64]
 Releases = NDArray[np.floating]
 Scores = NDArray[np.float64]
 ScoreFunction = Callable[[Releases], Scores]
+Score = Callable[[Releases, Releases], ScoreFunction]  # learned from releases of both datasets
+# Fits many independent models of one dataset: one release for each seed, shape (seeds, numbers).
+FitMany = Callable[[Any, Seeds], Releases]
 
 
 class WorkLoad(NamedTuple):
@@ -69,10 +72,6 @@ def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> Non
         remedy = "audit a shorter run" if affordable < 8 else f"train at most {affordable} models"
         work = f"to be at most {most.draws:.0e} random numbers and {most.products:.0e} products of gradients"
         raise refuse("the work of the audit", work, f"{models * draws:.1e} and {models * products:.1e}", remedy)
-
-
-# Fits many independent models of one dataset: one release for each seed, shape (seeds, numbers).
-FitMany = Callable[[Any, Seeds], Releases]
 
 
 @dataclass(frozen=True)
@@ -167,29 +166,6 @@ class Claim:
 About = Claim | Spec  # both have a relation and a view
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How many models of each dataset teach the scores, choose a rule, and have its errors counted."""
-
-    learn: int
-    choose: int
-    count: int
-
-    @classmethod
-    def of(cls, models: int) -> "Parts":
-        """A quarter of the models learns, a quarter chooses, and all others are counted."""
-        each_side = models // 2
-        quarter = each_side // 4
-        if quarter < 1:
-            raise refuse("models", "to be at least 8 for an attack", models)
-        return cls(quarter, quarter, each_side - 2 * quarter)
-
-    @property
-    def each_side(self) -> int:
-        """Models of one dataset."""
-        return self.learn + self.choose + self.count
-
-
 def seed_of_run(seeds: Seeds) -> int:
     """One seed for models that run together, 128 bits: made of the seeds of all, so that no two runs share a stream."""
     entropy = np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(2, np.uint64)
@@ -201,30 +177,27 @@ def seed_policy(options: AuditOptions) -> str:
     return f"Every model has its own seed, {options.origin}{'' if options.seed is None else ' of the audit'}."
 
 
-class Score(ABC):
-    """A way to turn releases into one number each."""
+def attack_parts(models: int) -> tuple[int, int]:
+    """How many of each side's models teach the scores, and as many choose a rule; and how many others are counted."""
+    each_side = models // 2
+    if each_side < 4:
+        raise refuse("models", "to be at least 8 for an attack", models)
+    return each_side // 4, each_side - 2 * (each_side // 4)
 
-    @abstractmethod
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        """The score after seeing releases of both datasets."""
 
-
-@dataclass(frozen=True)
-class LinearScore(Score):
+def linear_score(first: Releases, second: Releases) -> ScoreFunction:
     """The linear discriminant, best for two Gaussians with one covariance; that is shrunk towards the identity."""
-
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        gap = (second.mean(axis=0) - first.mean(axis=0)).astype(float)
-        centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)]).astype(float)
-        models, numbers = centred.shape
-        ridge = 0.1 * float(np.mean(centred * centred)) + 1e-300
-        if numbers <= models:
-            covariance = centred.T @ centred / models + ridge * np.eye(numbers)
-            direction: Scores = linalg.solve(covariance, gap, assume_a="pos")
-        else:  # Woodbury: (C'C / n + r I)^-1 g = (g - C' (n r I + C C')^-1 C g) / r.
-            inner = centred @ centred.T + models * ridge * np.eye(models)
-            direction = (gap - centred.T @ linalg.solve(inner, centred @ gap, assume_a="pos")) / ridge
-        return lambda releases: releases @ direction
+    gap = (second.mean(axis=0) - first.mean(axis=0)).astype(float)
+    centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)]).astype(float)
+    models, numbers = centred.shape
+    ridge = 0.1 * float(np.mean(centred * centred)) + 1e-300
+    if numbers <= models:
+        covariance = centred.T @ centred / models + ridge * np.eye(numbers)
+        direction: Scores = linalg.solve(covariance, gap, assume_a="pos")
+    else:  # Woodbury: (C'C / n + r I)^-1 g = (g - C' (n r I + C C')^-1 C g) / r.
+        inner = centred @ centred.T + models * ridge * np.eye(models)
+        direction = (gap - centred.T @ linalg.solve(inner, centred @ gap, assume_a="pos")) / ridge
+    return lambda releases: releases @ direction
 
 
 def audit_by_attack(
@@ -243,13 +216,14 @@ def audit_by_attack(
     """
     if not scores:
         raise refuse("scores", "to hold at least one score", scores)
-    parts = Parts.of(options.models)
-    sides = fitted_sides(fit_many, first, second, parts.each_side, options)
-    seen, unseen = [side[: -parts.count] for side in sides], [side[-parts.count :] for side in sides]
-    rule, threshold = _chosen(scores, seen[0], seen[1], parts.learn, options)
+    quarter, counted = attack_parts(options.models)
+    each_side = 2 * quarter + counted
+    sides = fitted_sides(fit_many, first, second, each_side, options)
+    seen, unseen = [side[: 2 * quarter] for side in sides], [side[2 * quarter :] for side in sides]
+    rule, threshold = _chosen(scores, seen[0], seen[1], quarter, options)
     false_positives, false_negatives = count_errors(rule(unseen[0]), rule(unseen[1]), threshold)
-    counts = ErrorCounts(int(false_positives), parts.count, int(false_negatives), parts.count)
-    return bound_from_counts(counts, claim, options, evidence, 2 * parts.each_side)
+    counts = ErrorCounts(int(false_positives), counted, int(false_negatives), counted)
+    return bound_from_counts(counts, claim, options, evidence, 2 * each_side)
 
 
 def bound_from_counts(
@@ -278,7 +252,7 @@ def _chosen(
     """The rule with the largest bound on the models that choose."""
     tried: list[tuple[float, ScoreFunction, float]] = []
     for score in scores:
-        rule = score.learn(first[:learn], second[:learn])
+        rule = score(first[:learn], second[:learn])
         values = rule(first[learn:]), rule(second[learn:])
         threshold = float(choose_threshold(*values, options.delta, options.confidence))
         # How well a rule did: the log odds of its smoothed error rates, comparable across scores.
@@ -304,27 +278,24 @@ def audit_by_fixed_score(
 
 
 def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
-    """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
+    """What to look at in models of two neighbours: the loss of the record in question, and the parameters.
+
+    The former is minus the loss on the first of one or two records, plus that on the second; a mean over points.
+    """
     replaced = pair.relation is Relation.REPLACE_ONE
     holding = (pair.second, pair.first) if replaced else (max(pair.first, pair.second, key=len),)
     rows = np.stack([data.features[pair.position] for data in holding])
-    return CanaryLoss(model, Dataset(rows, np.array([data.target[pair.position] for data in holding]))), LinearScore()
+    records = Dataset(rows, np.array([data.target[pair.position] for data in holding]))
 
-
-@dataclass(frozen=True, eq=False)
-class CanaryLoss(Score):
-    """Minus a model's loss on the first of one or two `records`, plus that on the second; a mean over points."""
-
-    model: Model
-    records: Dataset
-
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        sign = -1.0 if np.median(self.fit(second)) < np.median(self.fit(first)) else 1.0
-        return lambda releases: sign * self.fit(releases)
-
-    def fit(self, releases: Releases) -> Scores:
-        own, *others = record_losses(self.model, releases, self.records).T
+    def fits(releases: Releases) -> Scores:
+        own, *others = record_losses(model, releases, records).T
         return others[0] - own if others else -own
+
+    def canary_loss(first: Releases, second: Releases) -> ScoreFunction:
+        sign = -1.0 if np.median(fits(second)) < np.median(fits(first)) else 1.0
+        return lambda releases: sign * fits(releases)
+
+    return canary_loss, linear_score
 
 
 def record_losses(model: Model, releases: Releases, records: Dataset) -> Scores:

@@ -20,26 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.auditing.fleet.engine import train_fleet
 from sordino.auditing.fleet.plan import NETWORKS, plan_of
+from sordino.core import spec as specs
 from sordino.core.bound import Relation
-from sordino.core.spec import (
-    DatasetSource,
-    DeepFoolNeighbour,
-    FileDataset,
-    GivenNeighbour,
-    NeighbourChoice,
-    RemovedNeighbour,
-    Spec,
-    SyntheticDataset,
-    WorstNeighbour,
-    ZeroNeighbour,
-)
+from sordino.core.spec import Spec
 from sordino.core.spec.mechanisms import SettingValues
 from sordino.core.validate import InputError, one_of, refuse
 from sordino.data import Category, Schema, clip_rows, encode, read_schema, read_table
 from sordino.data.example_tables import GENERATORS
 from sordino.data.neighbours import Dataset, EncodedRecord, NeighbourPair, neighbours, worst_records
 from sordino.models.base import Model
-from sordino.models.families.classification import Logistic, Probit
+from sordino.models.families.classification import Logistic
 from sordino.models.registry import MODELS, build_model
 
 
@@ -64,12 +54,12 @@ _GIVEN = "the table that was given"  # what stands for the path of rows that are
 def on_table(spec: Spec, table: Any) -> Spec:
     """The same run, audited on these rows in place of those of the file that its instance names."""
     instance = spec.instance
-    if instance is None or not isinstance(instance.dataset, FileDataset):
+    if instance is None or not isinstance(instance.dataset, specs.FileDataset):
         raise InputError(
             "To audit a given table, the spec's instance must name a dataset of kind file, for its schema. Omit the "
             "table or name a schema."
         )
-    own = FileDataset(_GIVEN, instance.dataset.schema)
+    own = specs.FileDataset(_GIVEN, instance.dataset.schema)
     # Rows are no part of a description. A copy that is made of it has none, and no file of that name either.
     object.__setattr__(own, "table", table)
     return replace(spec, instance=replace(instance, dataset=own))
@@ -88,7 +78,7 @@ def audit_instance(spec: Spec) -> AuditInstance:
     if spec.problem is not None and spec.problem.dim not in (None, dim):
         raise refuse("the instance's model", f"to have problem.dim = {spec.problem.dim} parameters", dim)
     choice = instance.neighbour
-    if isinstance(choice, DeepFoolNeighbour):
+    if isinstance(choice, specs.DeepFoolNeighbour):
         pairs = partial(deepfool_pairs, spec, model, schema, data, choice)
     else:
         pairs = partial(_pairs, choice, data, schema, spec.relation)
@@ -103,14 +93,14 @@ def usual_method(spec: Spec) -> str:
     return "fleet" if kind in NETWORKS else "exact"
 
 
-def _load(source: DatasetSource, relation: Relation) -> tuple[Schema, Dataset, str]:
+def _load(source: specs.DatasetSource, relation: Relation) -> tuple[Schema, Dataset, str]:
     match source:
-        case SyntheticDataset():
+        case specs.SyntheticDataset():
             word = one_of("instance.dataset.generator", source.generator, GENERATORS)
             rng = np.random.Generator(np.random.PCG64DXSM(source.seed))
             drawn = _drawn(GENERATORS[word], source.parameters, rng, source.records, source.features)
             return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
-        case FileDataset():
+        case specs.FileDataset():
             schema = read_schema(source.schema)
             given = getattr(source, "table", source.path)
             encoded = encode(schema, read_table(schema.source(given)), relation)
@@ -131,9 +121,9 @@ def _drawn(make: Callable[..., Any], settings: SettingValues, *leading: Any) -> 
         raise InputError(f"Expected settings that make the instance's dataset, got {given!r:.80} ({error}).") from None
 
 
-def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
+def _pairs(choice: specs.NeighbourChoice, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
     match choice:
-        case WorstNeighbour():
+        case specs.WorstNeighbour():
             # Both hold an extreme record; without a position, the middle, the last and the first are tried.
             records, last = worst_records(schema), len(data) - 1
             removed = relation is Relation.ADD_REMOVE
@@ -142,14 +132,14 @@ def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Rel
                 for record, replacement in exchanges:
                     base = neighbours(data, Relation.REPLACE_ONE, place, record).second
                     yield neighbours(base, relation, place, replacement)
-        case ZeroNeighbour():
+        case specs.ZeroNeighbour():
             yield neighbours(data, relation, choice.position, EncodedRecord(np.zeros(data.features.shape[1]), 0.0))
-        case RemovedNeighbour() if relation is Relation.ADD_REMOVE:
+        case specs.RemovedNeighbour() if relation is Relation.ADD_REMOVE:
             yield neighbours(data, relation, choice.position, None)
-        case RemovedNeighbour():
+        case specs.RemovedNeighbour():
             allowed, remedy = "other than removed under replace-one", "use worst, zero or given"
             raise refuse("instance.neighbour", allowed, "removed", remedy)
-        case GivenNeighbour():
+        case specs.GivenNeighbour():
             yield neighbours(data, relation, choice.position, EncodedRecord(np.array(choice.features), choice.target))
         case _:
             raise refuse("instance.neighbour", "to be worst, zero, removed, given or deepfool", type(choice).__name__)
@@ -157,7 +147,7 @@ def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Rel
 
 def class_targets(model: Model) -> tuple[float, ...]:
     """The target that stands for each class."""
-    if isinstance(model, Logistic | Probit):
+    if isinstance(model, Logistic):
         return (-1.0, 1.0)
     classes = getattr(model, "classes", None)
     if classes is None:
@@ -225,7 +215,7 @@ _SEED = 20_281
 
 
 def deepfool_pairs(
-    spec: Spec, model: Model, schema: Schema, data: Dataset, choice: DeepFoolNeighbour
+    spec: Spec, model: Model, schema: Schema, data: Dataset, choice: specs.DeepFoolNeighbour
 ) -> Iterator[NeighbourPair]:
     """D and D with one record pushed over the boundary, inside the bounds of its columns; the hardest pull first."""
     labels = np.asarray(model.as_labels(jnp.asarray(data.target, jnp.float32)))

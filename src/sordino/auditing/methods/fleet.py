@@ -10,17 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.auditing.experiment import (
-    ON_ACCELERATOR,
-    ON_PROCESSOR,
-    FitInBlocks,
-    Releases,
-    Seeds,
-    chain_of,
-    finite,
-    need_feasible,
-    seed_of_run,
-)
+from sordino.auditing import experiment
 from sordino.auditing.fleet.engine import train_fleet
 from sordino.auditing.fleet.plan import plan_of
 from sordino.auditing.instance import audit_instance
@@ -42,12 +32,14 @@ def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
     """Lower bound by attack on a fleet of the spec's instance; refused where no fleet can train what is described."""
     instance = audit_instance(spec)
     fit = FleetFit(spec, instance.model)
-    need_feasible(spec, options.models, ON_PROCESSOR if jax.default_backend() == "cpu" else ON_ACCELERATOR)
+    experiment.need_feasible(
+        spec, options.models, experiment.ON_PROCESSOR if jax.default_backend() == "cpu" else experiment.ON_ACCELERATOR
+    )
     return replace(audit_instance_by_attack(fit, instance, options, ", trained as a fleet"), method="fleet")
 
 
 @dataclass(frozen=True)
-class FleetFit(FitInBlocks):
+class FleetFit(experiment.FitInBlocks):
     """Models of a spec as fleets, one for each block."""
 
     def __post_init__(self) -> None:
@@ -57,14 +49,14 @@ class FleetFit(FitInBlocks):
     def at_once(self) -> int:
         return _MODELS_IN_A_BLOCK
 
-    def _block(self, data: Dataset, seeds: Seeds) -> Releases:
-        plan = plan_of(self.spec, self.model, seed_of_run(seeds))
-        return finite(train_fleet(self.model, data.features, self._target(data), plan, len(seeds)))
+    def _block(self, data: Dataset, seeds: experiment.Seeds) -> experiment.Releases:
+        plan = plan_of(self.spec, self.model, experiment.seed_of_run(seeds))
+        return experiment.finite(train_fleet(self.model, data.features, self._target(data), plan, len(seeds)))
 
-    def _target(self, data: Dataset) -> Releases:
+    def _target(self, data: Dataset) -> experiment.Releases:
         """Targets as the model reads them. A chain shortens what is too long for its constants; a fleet refuses it."""
         target = np.asarray(self.model.as_labels(jnp.asarray(data.target, jnp.float32)))
-        limits = longest_row(self.spec, chain_of(self.spec), self.model, data.features.shape[1])
+        limits = longest_row(self.spec, experiment.chain_of(self.spec), self.model, data.features.shape[1])
         sizes = float(np.linalg.norm(data.features, axis=1).max()), float(np.abs(target).max())
         if any(size > limit * (1 + _ROUNDING) for size, limit in zip(sizes, limits, strict=True)):
             allowed = "to be as short as the spec's constants need ({:g} and {:g})".format(*limits)

@@ -15,21 +15,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sordino.auditing.replay.port import Recording, difference, unlike
+from sordino.core import spec as specs
 from sordino.core.bound import Relation, View
-from sordino.core.spec import (
-    AverageNoiseKind,
-    GaussianNoise,
-    NoisedSums,
-    NoisyGradient,
-    OutputPerturbation,
-    Scheme,
-    Spec,
-)
+from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError, refuse
 from sordino.noise.randomness import Law, NoisedCall
 
 _SAME_SCALE = 1e-6  # scales are rounded to the precision that a run computes in
-_AVERAGE_LAWS = {AverageNoiseKind.LAPLACE: Law.LAPLACE, AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN}
+_AVERAGE_LAWS = {specs.AverageNoiseKind.LAPLACE: Law.LAPLACE, specs.AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN}
 
 
 class Planned(NamedTuple):
@@ -67,7 +60,7 @@ def _planned(algorithm: object, spec: Spec) -> tuple[Planned, ...]:
 
 
 @_planned.register
-def _(algorithm: NoisedSums, spec: Spec) -> tuple[Planned, ...]:
+def _(algorithm: specs.NoisedSums, spec: Spec) -> tuple[Planned, ...]:
     over_moves, scales = algorithm.relative_noise(spec.relation), algorithm.sum_noise
     return tuple(
         Planned(Law.GAUSSIAN, 1.0 / float(noise), float(scale), algorithm.contribution, algorithm.query)
@@ -76,7 +69,7 @@ def _(algorithm: NoisedSums, spec: Spec) -> tuple[Planned, ...]:
 
 
 @_planned.register
-def _(algorithm: OutputPerturbation, spec: Spec) -> tuple[Planned, ...]:
+def _(algorithm: specs.OutputPerturbation, spec: Spec) -> tuple[Planned, ...]:
     del spec
     moved = algorithm.lipschitz.value / algorithm.strong_convexity.value + 2.0 * algorithm.tolerance
     noise = algorithm.noise
@@ -84,9 +77,9 @@ def _(algorithm: OutputPerturbation, spec: Spec) -> tuple[Planned, ...]:
 
 
 @_planned.register
-def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
+def _(algorithm: specs.NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
     """Steps of which the record is part; all chains make one call, and a released average one more, without a plan."""
-    if not isinstance(algorithm.noise, GaussianNoise):
+    if not isinstance(algorithm.noise, specs.GaussianNoise):
         raise refuse("algorithm.noise", "to be gaussian for a replay", type(algorithm.noise).__name__)
     problem, steps = spec.problem, algorithm.steps
     name = "gradient_sensitivity" if spec.relation is Relation.REPLACE_ONE else "gradient_bound"
@@ -218,13 +211,13 @@ _PASSES = {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED}
 
 def hidden_batches(spec: Spec) -> bool:
     """Whether it is not known beforehand which records a step uses, so that participation is tested, too."""
-    return isinstance(spec.algorithm, NoisyGradient) and spec.algorithm.batch.scheme is not Scheme.FULL
+    return isinstance(spec.algorithm, specs.NoisyGradient) and spec.algorithm.batch.scheme is not Scheme.FULL
 
 
 def participation_faults(spec: Spec, moved: Sequence[NDArray[np.float64]], failure: float) -> list[str]:
     """What the steps that records `moved`, pair by pair over the plan, say against the described batches."""
     algorithm = spec.algorithm
-    if not isinstance(algorithm, NoisyGradient) or not hidden_batches(spec):
+    if not isinstance(algorithm, specs.NoisyGradient) or not hidden_batches(spec):
         return []
     steps, n, batch = algorithm.steps, spec.n, algorithm.batch
     moved = [one[:steps] for one in moved if len(one) >= steps]

@@ -21,17 +21,8 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse
-from sordino.models.custom.base import (
-    CustomModel,
-    Data,
-    FrontEnd,
-    Options,
-    RecordLayout,
-    ReleasedParameter,
-    UserModel,
-    blank,
-    front_end,
-)
+from sordino.models.custom import base
+from sordino.models.custom.base import Data, Options, RecordLayout, ReleasedParameter, UserModel, blank
 
 # Collections of parameters, and modules, that hold statistics over a batch, by the names that libraries give them.
 _BATCH_STATISTICS = ("batch_stats", "BatchNorm", "SpectralNorm")
@@ -40,7 +31,7 @@ Tree = Any  # of parameters, as JAX knows trees
 
 
 @dataclass(frozen=True, eq=False)
-class PytreeLoss(CustomModel):
+class PytreeLoss(base.CustomModel):
     """The loss on the flat vector of the leaves; each leaf is a site under its path."""
 
     loss: Callable[..., Any]
@@ -173,8 +164,8 @@ def _path(path: tuple[object, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
-@front_end("pytree-loss")
-class PytreeFrontEnd(FrontEnd):
+@base.front_end("pytree-loss")
+class PytreeFrontEnd(base.FrontEnd):
     """Takes a function of parameters and one record where parameters are given."""
 
     def takes(self, model: UserModel, options: Options) -> bool:
@@ -184,10 +175,10 @@ class PytreeFrontEnd(FrontEnd):
         constants = options.get("constants") or {}
         return tuple(name for name in list(inspect.signature(model).parameters)[1:] if name not in constants)
 
-    def method(self, model: CustomModel) -> str:
+    def method(self, model: base.CustomModel) -> str:
         return "rounds"
 
-    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> CustomModel:
+    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> base.CustomModel:
         scale = options.get("prior_scale")
         prior = None if scale is None else number("prior_scale", scale, POSITIVE)
         return PytreeLoss(partial(model, **(options.get("constants") or {})), layout, options["params"], prior)
@@ -265,9 +256,9 @@ _ADAPTERS: Mapping[tuple[str, str], Adapter] = {
 
 def adapter_for(module: UserModel) -> Adapter | None:
     """The adapter of a module by its base classes, or None."""
-    for base in type(module).__mro__:
+    for kind in type(module).__mro__:
         for (home, name), found in _ADAPTERS.items():
-            if base.__name__ == name and (base.__module__ == home or base.__module__.startswith(f"{home}.")):
+            if kind.__name__ == name and f"{kind.__module__}.".startswith(f"{home}."):
                 return found
     return None
 
@@ -295,8 +286,8 @@ class ModuleLoss(PytreeLoss):
         return {_OUTPUT: jax.jit(lambda vectors: jax.lax.map(of_all, vectors))(jnp.asarray(theta))}
 
 
-@front_end("module")
-class ModuleFrontEnd(FrontEnd):
+@base.front_end("module")
+class ModuleFrontEnd(base.FrontEnd):
     """Takes a module of Equinox or Flax with a loss of its output."""
 
     def takes(self, model: UserModel, options: Options) -> bool:
@@ -308,10 +299,10 @@ class ModuleFrontEnd(FrontEnd):
             return (*self._inputs_of(model), *targets)
         return (*(name for name in given if name not in targets and name != options.get("unit")), *targets)
 
-    def method(self, model: CustomModel) -> str:
+    def method(self, model: base.CustomModel) -> str:
         return "training"
 
-    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> CustomModel:
+    def build(self, model: UserModel, layout: RecordLayout, options: Options) -> base.CustomModel:
         found, loss, constants = adapter_for(model), options["loss"], options.get("constants") or {}
         if found is None:
             raise InputError(f"Expected an Equinox or Flax module, got a {type(model).__name__}.")
