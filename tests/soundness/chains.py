@@ -10,7 +10,8 @@ import numpy as np
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.spec.chain import OWN_PLACES
-from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
+from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, Quadratics
+from tests.models.exact.batches import law_of
 from tests.soundness import pieces
 from tests.soundness.pieces import chance, log_uniform
 from tests.soundness.records import Pair, Universe, curvature_constants
@@ -158,8 +159,8 @@ def solve(
     laws = tuple(
         (
             pair.label,
-            chain_law(spec, pair.first, batches(pair.first)),
-            chain_law(spec, pair.second, batches(pair.second)),
+            law_of(spec, pair.first, batches(pair.first)),
+            law_of(spec, pair.second, batches(pair.second)),
         )
         for pair in pairs
     )

@@ -21,9 +21,10 @@ from sordino.models.exact import (
     Quadratics,
     hockey_stick,
 )
-from sordino.models.exact.chain_law import ChainRun, _stages
+from sordino.models.exact.chain_law import ChainRun
 from sordino.models.exact.gaussian_law import cholesky
 from sordino.models.exact.line import StableFamily, central, log_sum
+from tests.models.exact.batches import stages_of
 
 
 def mixture_of(law: GaussianLaw) -> GaussianMixtureLaw:
@@ -109,10 +110,10 @@ def chain_moments(spec: Spec, data: Quadratics) -> tuple[Array, Array]:
     In coordinates (theta, 1) a step is a matrix. Stages are independent, so the second moment after a stage is the mean
     over its alternatives.
     """
-    run, step = ChainRun.of(spec, data), 0
+    run, step = ChainRun(spec, data), 0
     start, noise = np.append(run.start_mean, 1.0), np.diag([*np.ones(data.dim), 0.0])
     second = np.outer(start, start) + run.start_scale**2 * noise
-    for stage in _stages(run.chain, spec.n, data):
+    for stage in stages_of(run.chain, spec.n, data):
         each = second[None]
         for position in range(stage.steps):
             matrix, offset = run.maps(stage, position, step)

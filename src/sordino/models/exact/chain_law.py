@@ -5,13 +5,11 @@ A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed 
 
 import itertools
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sordino.core import spec as specs
 from sordino.core.arrays import Array
@@ -100,7 +98,7 @@ def _orders(counts: Vector, sizes: Sequence[int]) -> list[tuple[tuple[Vector, ..
             for batch, probability in draws(left, size)
         ]
         if len(orders) > MOST_PATTERNS:
-            raise _too_many(len(orders))
+            raise too_many(len(orders))
     return [(order, weight) for order, _, weight in orders]
 
 
@@ -115,64 +113,14 @@ def _one_pass(chain: specs.NoisyGradient, n: int, data: Quadratics, steps: int) 
     return Stage(np.array(weights), np.array(orders, dtype=np.int64), steps)
 
 
-def _truncated(chain: specs.NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vector, float]]:
-    """All subsets of the records, of which the first `cap` count."""
-    if 2**data.n > MOST_PATTERNS:
-        raise _too_many(f"2^{data.n}")
-    rate, found = chain.rate(n), defaultdict[Vector, float](float)
-    for chosen in itertools.product((0, 1), repeat=data.n):
-        vector = tuple(data.counted(data.kinds[np.flatnonzero(chosen)[: chain.batch.most]]).tolist())
-        found[vector] += rate ** sum(chosen) * (1 - rate) ** (data.n - sum(chosen))
-    return [(vector, weight) for vector, weight in found.items() if weight > 0]
-
-
-def _allocated(chain: specs.NoisyGradient, length: int, data: Quadratics, steps: int) -> Stage:
-    """All ways to give every record its steps of a round, of which the first `steps` are made."""
-    ways = list(itertools.combinations(range(length), chain.batch.uses or 1))
-    own = Counter(tuple(int(step in places) for step in range(steps)) for places in ways)
-    return _joint({uses: count / len(ways) for uses, count in own.items()}, data, steps)
-
-
-def _apart(chain: specs.NoisyGradient, n: int, data: Quadratics) -> Stage:
-    """All ways in which every record is drawn while it is free, from waits that steps made before would leave."""
-    length, chance = chain.batch.apart(n), chain.batch.chance(n)
-    share = chance / (1 + (length - 1) * chance)
-    own = defaultdict[Vector, float](float)
-    for blocked in range(length):
-        waits = [((), blocked, share if blocked else 1 - (length - 1) * share)]
-        for _ in range(chain.steps):
-            waits = [
-                ((*uses, used), length - 1 if used else max(0, wait - 1), weight * factor)
-                for uses, wait, weight in waits
-                for used, factor in (((0, 1.0),) if wait else ((0, 1 - chance), (1, chance)))
-                if weight * factor > 0
-            ]
-        for uses, _, weight in waits:
-            own[uses] += weight
-    return _joint(own, data, chain.steps)
-
-
-def _joint(own: Mapping[Vector, float], data: Quadratics, steps: int) -> Stage:
-    """All steps together, where every record has uses of its own, step by step, with these probabilities."""
-    if len(own) ** data.n > MOST_PATTERNS:
-        raise _too_many(f"{len(own)} ^ {data.n}")
-    found = defaultdict[bytes, float](float)
-    for chosen in itertools.product(own.items(), repeat=data.n):
-        counts = np.zeros((steps, len(data.counts)), dtype=np.int64)
-        for kind, (uses, _) in zip(data.kinds, chosen, strict=True):
-            counts[:, kind] += uses
-        found[counts.tobytes()] += math.prod(weight for _, weight in chosen)
-    tables = [np.frombuffer(key, dtype=np.int64).reshape(steps, -1) for key in found]
-    return Stage(np.array(list(found.values())), np.stack(tables), steps)
-
-
-def _in_rounds(steps: int, length: int, stage: Callable[[int], Stage]) -> tuple[Stage, ...]:
+def in_rounds(steps: int, length: int, stage: Callable[[int], Stage]) -> tuple[Stage, ...]:
     """Rounds that are independent and alike, and what is left of one."""
     whole, rest = divmod(steps, length)
     return (*((stage(length),) * whole if whole else ()), *((stage(rest),) if rest else ()))
 
 
-def _stages(chain: specs.NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+def stages_of(chain: specs.NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    """The stages of a run of `n` records, all patterns of batches listed."""
     from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
 
     options: list[tuple[Vector, float]] = []
@@ -186,14 +134,7 @@ def _stages(chain: specs.NoisyGradient, n: int, data: Quadratics) -> tuple[Stage
         case specs.Scheme.SHUFFLE_ONCE:
             return (_one_pass(chain, n, data, chain.steps),)
         case specs.Scheme.RESHUFFLED:
-            return _in_rounds(chain.steps, len(_sizes(chain, n)), partial(_one_pass, chain, n, data))
-        case specs.Scheme.RANDOM_ALLOCATION:
-            length = chain.batches_per_epoch(n)
-            return _in_rounds(chain.steps, length, partial(_allocated, chain, length, data))
-        case specs.Scheme.MIN_SEPARATION:
-            return (_apart(chain, n, data),)
-        case specs.Scheme.TRUNCATED_POISSON:
-            options = _truncated(chain, n, data)
+            return in_rounds(chain.steps, len(_sizes(chain, n)), partial(_one_pass, chain, n, data))
         case specs.Scheme.WITH_REPLACEMENT:
             size = chain.divisor(n)
             law = stats.multinomial(size, data.counts / data.counts.sum())
@@ -203,66 +144,61 @@ def _stages(chain: specs.NoisyGradient, n: int, data: Quadratics) -> tuple[Stage
             options = list(draws(tuple(data.counts.tolist()), chain.divisor(n)))
         case specs.Scheme.POISSON:
             if (size := math.prod((data.counts + 1).tolist())) > MOST_PATTERNS:
-                raise _too_many(size)
+                raise too_many(size)
             laws = [stats.binom.pmf(np.arange(count + 1), count, chain.rate(n)) for count in data.counts]
             vectors = itertools.product(*(range(len(law)) for law in laws))
             every = [(v, math.prod(float(law[k]) for law, k in zip(laws, v, strict=True))) for v in vectors]
             options = [(vector, weight) for vector, weight in every if weight > 0]
+        case scheme:
+            raise InputError(f"The law of a chain with {scheme.value} batches is not known. Use the attack method.")
+    return alike_steps(options, chain.steps)
+
+
+def alike_steps(options: Sequence[tuple[Vector, float]], steps: int) -> tuple[Stage, ...]:
+    """Steps that are independent and alike, each with these batches and their probabilities."""
     counts = np.array([[vector] for vector, _ in options], dtype=np.int64)
-    return (Stage(np.array([weight for _, weight in options]), counts, 1),) * chain.steps
+    return (Stage(np.array([weight for _, weight in options]), counts, 1),) * steps
 
 
-def _too_many(total: int | str) -> InputError:
+def too_many(total: int | str) -> InputError:
+    """The refusal of so many patterns."""
     return InputError(
         f"Expected at most {MOST_PATTERNS} patterns of batches, got {total}; use fewer steps or kinds, or the moments."
     )
 
 
-@dataclass(frozen=True, eq=False)
 class ChainRun:
     """A chain on quadratics, ready to be followed step by step."""
 
-    chain: specs.NoisyGradient
-    data: Quadratics
-    divisor: int
-    step_sizes: Array
-    noise_scales: Array
-    start_mean: Array
-    start_scale: float
-
-    @classmethod
-    def of(cls, spec: specs.Spec, data: Quadratics) -> "ChainRun":
+    def __init__(self, spec: specs.Spec, data: Quadratics) -> None:
         """Read a spec; projection and clipping are refused because the law would no longer be known."""
         chain = instance_of("spec.algorithm", spec.algorithm, specs.NoisyGradient)
         if chain.projection is not None or chain.clipping is not None:
             raise InputError("With projection or clipping the law of the chain is not known.")
         if spec.dim != data.dim:
             raise InputError(f"Expected data with problem.dim = {spec.dim} parameters, got {data.dim}.")
-        sizes, noise = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
-        scale = chain.start.scale if isinstance(chain.start, specs.GaussianStart) else 0.0
+        self.chain, self.data, self.divisor = chain, data, chain.divisor(spec.n)
+        self.step_sizes, self.noise_scales = (
+            schedule.values(chain.steps) for schedule in (chain.step_size, chain.noise.scale)
+        )
+        self.start_scale = chain.start.scale if isinstance(chain.start, specs.GaussianStart) else 0.0
         values = chain.start.values if isinstance(chain.start, specs.PointStart) else None
-        start = np.zeros(data.dim) if values is None else np.array(values)
-        return cls(chain, data, chain.divisor(spec.n), sizes, noise, start, scale)
+        self.start_mean = np.zeros(data.dim) if values is None else np.array(values)
 
     @property
     def start(self) -> tuple[Array, Array, Array]:
         """The weights, means and covariances of the start: one component."""
         return np.ones(1), self.start_mean[None], self.start_scale**2 * np.eye(self.data.dim)[None]
 
-    def stages(self, n: int, batches: Sequence[ArrayLike] | None = None) -> tuple[Stage, ...]:
-        """All patterns of batches, at most 100,000, or the given one: the records of each step."""
-        if batches is not None:
-            if len(batches) != self.chain.steps:
-                raise InputError(f"Expected one batch per step, {self.chain.steps} in all, got {len(batches)}.")
-            counts = [self.data.counted(self.data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
-            return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
+    def stages(self, n: int) -> tuple[Stage, ...]:
+        """All patterns of batches, at most 100,000."""
         if self.data.n != n and self.chain.batch.scheme not in OWN_PLACES:
             scheme = self.chain.batch.scheme.value
             raise InputError(f"Expected {n} records, as the spec declares, for {scheme} batches, got {self.data.n}.")
-        stages = _stages(self.chain, n, self.data)
+        stages = stages_of(self.chain, n, self.data)
         log_total = sum(math.log(len(stage.weights)) for stage in stages)
         if log_total > math.log(MOST_PATTERNS) + 1e-9:
-            raise _too_many(f"about 10^{log_total / math.log(10):.1f}")
+            raise too_many(f"about 10^{log_total / math.log(10):.1f}")
         return stages
 
     def maps(self, stage: Stage, position: int, step: int) -> tuple[Array, Array]:
@@ -273,7 +209,7 @@ class ChainRun:
 
 
 def chain_law(
-    spec: specs.Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
+    spec: specs.Spec, data: Quadratics, stages: tuple[Stage, ...] | None = None
 ) -> GaussianLaw | GaussianMixtureLaw:
     """The law of what the spec's view shows, on these data.
 
@@ -284,12 +220,12 @@ def chain_law(
     | average | the mean of the kept iterates plus the released Gaussian noise |
 
     A fixed order gives a Gaussian; a random one a mixture with one component per pattern of batches (at most 100,000),
-    unless `batches`, the record numbers of each step, fix it. Several chains are stacked.
+    which `stages` list, unless they are those of the spec's scheme. Several chains are stacked.
     """
-    run = ChainRun.of(spec, data)
+    run = ChainRun(spec, data)
     if not isinstance(run.chain.noise, specs.GaussianNoise):
         raise InputError("This law needs Gaussian noise. Use stable_chain_law for stable noise.")
-    stages = run.stages(spec.n, batches)
+    stages = run.stages(spec.n) if stages is None else stages
     kept = frozenset(run.chain.kept_iterates(spec.view))
     constant = run.chain.step_size.constant is not None and run.chain.noise.scale.constant is not None
     if kept == {run.chain.steps} and constant and spec.view != View.AVERAGE:
@@ -368,7 +304,7 @@ def stable_chain_law(spec: specs.Spec, data: Quadratics) -> StableLaw1D | LineMi
 
     One step maps location to a location + o and scale^alpha to |a|^alpha scale^alpha + tau^alpha.
     """
-    run = ChainRun.of(spec, data)
+    run = ChainRun(spec, data)
     noise = run.chain.noise
     alone = data.dim == 1 and spec.view == View.LAST_ITERATE and run.chain.chains == 1
     if not (isinstance(noise, specs.StableNoise) and alone):

@@ -290,7 +290,7 @@ def _on_the_line(first: LineMixture, second: LineMixture, epsilon: float, width:
     """Bracket of the hockey-stick divergence, of absolute width about `width` unless rounding is larger."""
     accuracy = first.family.accuracy
     width = max(1e-10, 1e4 * accuracy) if width is None else number("width", width, POSITIVE)
-    f = SignedMixture.difference(first, second, math.exp(number("epsilon", epsilon)))
+    f = SignedMixture(first, second, math.exp(number("epsilon", epsilon)))
     if f.positive_total == 0.0 or f.negative_total == 0.0:
         slack = 4 * accuracy * f.positive_total
         return Bracket(max(0.0, f.positive_total - slack), min(1.0, f.positive_total + slack))

@@ -17,13 +17,14 @@ from sordino.core.validate import ANY_REAL, POSITIVE, Declared, InputError, Inte
 
 def read_only(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
     """A read-only float64 copy of `value`; `None` in `shape` stands for any length of at least one."""
+    shown = "(" + ", ".join("any" if length is None else str(length) for length in shape) + ")"
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"Expected {name} to be numbers of shape {_shown(shape)}, got {value!r:.80}.") from None
+        raise InputError(f"Expected {name} to be numbers of shape {shown}, got {value!r:.80}.") from None
     sizes = zip(array.shape, shape, strict=False)
     if array.ndim != len(shape) or not all(have > 0 and wanted in {None, have} for have, wanted in sizes):
-        raise InputError(f"Expected {name} of shape {_shown(shape)}, got shape {array.shape}.")
+        raise InputError(f"Expected {name} of shape {shown}, got shape {array.shape}.")
     if not np.all(np.isfinite(array)):
         raise InputError(f"{name} has an infinite or missing value.")
     array.flags.writeable = False
@@ -37,10 +38,6 @@ def probabilities(name: str, value: ArrayLike) -> Array:
     if weights.min() < 0 or abs(total - 1) > 1e-9:
         raise InputError(f"Expected {name} to be non-negative and to add to 1, got a sum of {total!r}.")
     return read_only(name, weights / total, (None,))
-
-
-def _shown(shape: tuple[int | None, ...]) -> str:
-    return "(" + ", ".join("any" if length is None else str(length) for length in shape) + ")"
 
 
 # The symmetric stable law with characteristic function exp(-|t|^alpha): density, tails and draws.
@@ -311,17 +308,10 @@ class LineMixture:
 # The difference p - factor q of two mixtures on the line, components they share cancelled before anything is computed.
 
 
-@dataclass(frozen=True, eq=False)
 class SignedMixture:
     """f = positive_total * positive - negative_total * negative; a part whose total is 0 is not looked at."""
 
-    positive: LineMixture
-    positive_total: float
-    negative: LineMixture
-    negative_total: float
-
-    @classmethod
-    def difference(cls, first: LineMixture, second: LineMixture, factor: float) -> "SignedMixture":
+    def __init__(self, first: LineMixture, second: LineMixture, factor: float) -> None:
         """p - factor q, for two mixtures of one family."""
         if first.family != second.family:
             raise InputError(f"Expected two mixtures of one family, got {first.family} and {second.family}.")
@@ -329,9 +319,8 @@ class SignedMixture:
         kinds, place = np.unique(rows, axis=0, return_inverse=True)
         weights = np.concatenate([first.weights, -factor * second.weights])
         merged = np.bincount(place.reshape(-1), weights=weights, minlength=len(kinds))
-        positive, positive_total = _part(first, kinds, np.maximum(merged, 0.0))
-        negative, negative_total = _part(first, kinds, np.maximum(-merged, 0.0))
-        return cls(positive, positive_total, negative, negative_total)
+        self.positive, self.positive_total = _part(first, kinds, np.maximum(merged, 0.0))
+        self.negative, self.negative_total = _part(first, kinds, np.maximum(-merged, 0.0))
 
     def density(self, points: Array) -> Array:
         return self.positive_total * self.positive.density(points) - self.negative_total * self.negative.density(points)
