@@ -78,8 +78,10 @@ def _attack(mu: float, models: int) -> Callable[..., NDArray[np.bool_]]:
     def exceeded(rng: np.random.Generator, audits: int) -> NDArray[np.bool_]:
         first, second = rng.standard_normal((audits, models)), rng.standard_normal((audits, models)) + mu
         quarter = models // 4
-        cuts = choose_threshold(first[:, :quarter], second[:, :quarter], DELTA, CONFIDENCE)
-        errors = count_errors(first[:, quarter:], second[:, quarter:], cuts)
+        pairs = list(zip(first, second, strict=True))
+        cuts = [choose_threshold(a[:quarter], b[:quarter], DELTA, CONFIDENCE) for a, b in pairs]
+        counted = (count_errors(a[quarter:], b[quarter:], cut) for (a, b), cut in zip(pairs, cuts, strict=True))
+        errors = np.transpose(list(counted))
         count = models - quarter
         found = _counted(lambda a, b: joint_epsilon(ErrorCounts(a, count, b, count), DELTA, CONFIDENCE), *errors)
         return found > gaussian.epsilon_lower(mu, DELTA)
@@ -93,7 +95,8 @@ def _band(mu: float, models: int) -> Callable[..., NDArray[np.bool_]]:
         rates = zip(special.ndtr(-cuts), special.ndtr(cuts - mu), strict=True)
         truth = max(TradeOffPoint(max(f, 1e-300), max(g, 1e-300)).epsilon(DELTA) for f, g in rates)
         first, second = rng.standard_normal((audits, models)), rng.standard_normal((audits, models)) + mu
-        return np.asarray(band_epsilon(first, second, DELTA, CONFIDENCE)) > truth
+        pairs = zip(first, second, strict=True)
+        return np.array([band_epsilon(a, b, DELTA, CONFIDENCE) for a, b in pairs]) > truth
 
     return exceeded
 

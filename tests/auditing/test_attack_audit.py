@@ -125,6 +125,6 @@ def test_the_kept_thresholds_lose_nothing():
     for shift in (0.0, 1.0, 3.0, 20.0):
         first, second = rng.normal(size=150), rng.normal(size=120) + shift
         best = max(test.point.epsilon(1e-3) for test in band_tests(first, second, 0.9))
-        assert best == pytest.approx(float(band_epsilon(first, second, 1e-3, 0.9)), abs=1e-10)
+        assert best == pytest.approx(band_epsilon(first, second, 1e-3, 0.9), abs=1e-10)
         assert best <= band_cap(150, 120, 1e-3, 0.9)
     assert best == band_cap(150, 120, 1e-3, 0.9)

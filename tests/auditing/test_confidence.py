@@ -104,17 +104,16 @@ def test_the_error_curve_counts_what_a_loop_counts(levels):
     if levels:
         first, second = np.round(first), np.round(second)
     curve = confidence.error_curve(first, second)
-    for cut, positives, negatives, distinct in zip(*curve, strict=True):
-        if distinct:
-            assert positives == np.sum(first >= cut)
-            assert negatives == np.sum(second < cut)
-    assert curve.distinct.sum() == len(np.unique(np.concatenate([first, second]))) + 1
+    for cut, positives, negatives in zip(*curve, strict=True):
+        assert positives == np.sum(first >= cut)
+        assert negatives == np.sum(second < cut)
+    assert len(curve.thresholds) == len(np.unique(np.concatenate([first, second]))) + 1
 
 
 def test_the_chosen_threshold_is_the_best_of_all():
     rng = np.random.default_rng(3)
     first, second = rng.normal(size=80), rng.normal(size=80) + 2.5
-    chosen = float(confidence.choose_threshold(first, second, 1e-5, 0.9))
+    chosen = confidence.choose_threshold(first, second, 1e-5, 0.9)
 
     def bound(cut):
         positives, negatives = confidence.count_errors(first, second, cut)

@@ -53,14 +53,22 @@ def truth_of(cut, mu):
 
 
 def chosen_threshold(rng, repetitions, mu, confidence):
-    cut = choose_threshold(*drawn(rng, repetitions, mu), DELTA, confidence)
-    errors = count_errors(*drawn(rng, repetitions, mu), cut)
-    return bound_of(*errors, MODELS, confidence), truth_of(cut, mu)
+    cut = chosen(drawn(rng, repetitions, mu), confidence)
+    return bound_of(*counted(drawn(rng, repetitions, mu), cut), MODELS, confidence), truth_of(cut, mu)
+
+
+def chosen(scores, confidence):
+    return np.array([choose_threshold(*each, DELTA, confidence) for each in zip(*scores, strict=True)])
+
+
+def counted(scores, cut):
+    return np.transpose([count_errors(*each) for each in zip(*scores, cut, strict=True)])
 
 
 def all_thresholds(rng, repetitions, mu, confidence):
     best = truth_of(np.linspace(-4, mu + 4, 2001), mu).max()
-    return band_epsilon(*drawn(rng, repetitions, mu), DELTA, confidence), np.full(repetitions, best)
+    scores = zip(*drawn(rng, repetitions, mu), strict=True)
+    return np.array([band_epsilon(*each, DELTA, confidence) for each in scores]), np.full(repetitions, best)
 
 
 def whole_attack(rng, repetitions, mu, confidence):
@@ -95,8 +103,8 @@ def one_run_randomised_response(rng, repetitions, mu, confidence):
 def threshold_chosen_and_counted_on_the_same_models(rng, repetitions, mu, confidence):
     """Not valid: it is here to show that the test below can fail."""
     scores = drawn(rng, repetitions, mu)
-    cut = choose_threshold(*scores, DELTA, confidence)
-    return bound_of(*count_errors(*scores, cut), MODELS, confidence), truth_of(cut, mu)
+    cut = chosen(scores, confidence)
+    return bound_of(*counted(scores, cut), MODELS, confidence), truth_of(cut, mu)
 
 
 PROCEDURES: tuple[Repeated, ...] = (chosen_threshold, all_thresholds, whole_attack, one_run_randomised_response)

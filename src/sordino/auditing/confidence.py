@@ -3,8 +3,7 @@
 Exact limits of both error rates (Clopper & Pearson 1934), rounded outwards, hold together with the stated confidence,
 and so does the lower bound on epsilon that they give, at every delta at once. Of one rule both errors go into one exact
 test (`joint_epsilon`), which says more. A rule says "second" when a score is at least a threshold. Either that is
-chosen on models that are not counted, or limits hold for every threshold at once (`simultaneous_ends`). Scores have
-shape (..., models); leading axes are independent repetitions of the whole experiment.
+chosen on models that are not counted, or limits hold for every threshold at once (`simultaneous_ends`).
 """
 
 import math
@@ -31,25 +30,17 @@ Counts = NDArray[np.int64]
 
 def upper_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[np.float64]:
     """The upper limit: a rate above it makes so few errors with probability at most `failure`; 1 if all are wrong."""
-    errors, trials = _counts(errors, trials)
-    failure = number("failure", failure, OPEN_UNIT)
-    inside = np.minimum(errors, trials - 1)
-    end = special.betaincinv(inside + 1.0, (trials - inside).astype(float), 1.0 - failure)
-    return np.where(errors == trials, 1.0, np.minimum(end + _slack(end), 1.0))
-
-
-def _slack(end: NDArray[np.float64]) -> NDArray[np.float64]:
-    return end * (_SLACK * (1.0 - end) + _LAST_DIGITS)
-
-
-def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     errors, trials = np.asarray(errors), np.asarray(trials)
     if errors.dtype.kind not in "iu" or trials.dtype.kind not in "iu":
         raise InputError(f"Expected errors and trials to be whole numbers, got {errors.dtype} and {trials.dtype}.")
     errors, trials = np.broadcast_arrays(errors.astype(np.int64), trials.astype(np.int64))
     if errors.size and not (trials.min() >= 1 and errors.min() >= 0 and (errors <= trials).all()):
         raise InputError("Errors must be at least 0 and at most the number of trials, which must be at least 1.")
-    return errors, trials
+    failure = number("failure", failure, OPEN_UNIT)
+    inside = np.minimum(errors, trials - 1)
+    end = special.betaincinv(inside + 1.0, (trials - inside).astype(float), 1.0 - failure)
+    slack = end * (_SLACK * (1.0 - end) + _LAST_DIGITS)
+    return np.where(errors == trials, 1.0, np.minimum(end + slack, 1.0))
 
 
 @dataclass(frozen=True)
@@ -205,58 +196,44 @@ def _possible(outcomes: _Outcomes, epsilon: float, delta: float, failure: float)
 
 
 class ErrorCurve(NamedTuple):
-    """Every rule that cuts somewhere, cheapest first, (..., models + 1); of tied scores one rule is `distinct`."""
+    """Every rule that cuts between two scores, the cheapest first, and its errors."""
 
     thresholds: Scores
     false_positives: Counts
     false_negatives: Counts
-    distinct: NDArray[np.bool_]
 
 
 def error_curve(first: Scores, second: Scores) -> ErrorCurve:
-    """The errors of every threshold on these scores."""
-    first, second = checked_scores(first), checked_scores(second)
-    pooled = np.concatenate([first, second], axis=-1)
-    order = np.argsort(pooled, axis=-1, kind="stable")
-    values = np.take_along_axis(pooled, order, axis=-1)
-    of_second = (order >= first.shape[-1]).astype(np.int64)
-    # Errors of a cut just below position j: what of the second lies before j, what of the first does not.
-    start = np.zeros((*values.shape[:-1], 1), np.int64)
-    missed = np.concatenate([start, np.cumsum(of_second, axis=-1)], axis=-1)
-    passed = np.concatenate([start, np.cumsum(1 - of_second, axis=-1)], axis=-1)
-    between = 0.5 * (values[..., 1:] + values[..., :-1])
+    """The errors of every threshold on these scores, shape (models,) each; of tied scores one rule cuts."""
+    first, second = np.sort(checked_scores(first)), np.sort(checked_scores(second))
+    values = np.unique(np.concatenate([first, second]))
+    between = 0.5 * (values[1:] + values[:-1])
     # Halfway between neighbours, unless rounding puts the middle on the lower one.
-    inner = np.where(between > values[..., :-1], between, values[..., 1:])
-    ends = np.full((*values.shape[:-1], 1), np.inf)
-    thresholds = np.concatenate([-ends, inner, ends], axis=-1)
-    always = np.ones_like(start, dtype=bool)
-    distinct = np.concatenate([always, values[..., 1:] > values[..., :-1], always], axis=-1)
-    return ErrorCurve(thresholds, first.shape[-1] - passed, missed, distinct)
+    inner = np.where(between > values[:-1], between, values[1:])
+    thresholds = np.concatenate([[-np.inf], inner, [np.inf]])
+    passed, missed = (np.searchsorted(scores, thresholds) for scores in (first, second))
+    return ErrorCurve(thresholds, len(first) - passed, missed)
 
 
-def choose_threshold(first: Scores, second: Scores, delta: float, confidence: float) -> Scores:
+def choose_threshold(first: Scores, second: Scores, delta: float, confidence: float) -> float:
     """The threshold with the largest bound on these scores; only scores it has not seen may be counted with it."""
-    curve = error_curve(first, second)
-    first_models, second_models = np.shape(first)[-1], np.shape(second)[-1]
-    failure = each_failure(confidence)
-    ends = [upper_end(np.arange(trials + 1), trials, failure) for trials in (first_models, second_models)]
+    curve, failure = error_curve(first, second), each_failure(confidence)
+    ends = [upper_end(np.arange(len(scores) + 1), len(scores), failure) for scores in (first, second)]
     bound = epsilon_from_rates(ends[0][curve.false_positives], ends[1][curve.false_negatives], delta)
     # Where nothing is refuted, the rule with the fewest errors is the one to try.
-    errors = curve.false_positives / first_models + curve.false_negatives / second_models
-    best = np.argmax(np.where(curve.distinct, bound - 1e-6 * errors, -np.inf), axis=-1)
-    return np.take_along_axis(curve.thresholds, best[..., None], axis=-1)[..., 0]
+    errors = curve.false_positives / len(first) + curve.false_negatives / len(second)
+    return float(curve.thresholds[np.argmax(bound - 1e-6 * errors)])
 
 
-def count_errors(first: Scores, second: Scores, threshold: Scores | float) -> tuple[Counts, Counts]:
-    """False positives and false negatives of a threshold that was chosen without these scores, shape (...)."""
-    cut = np.asarray(threshold, float)[..., None]
-    return (checked_scores(first) >= cut).sum(axis=-1), (checked_scores(second) < cut).sum(axis=-1)
+def count_errors(first: Scores, second: Scores, threshold: float) -> tuple[int, int]:
+    """False positives and false negatives of a threshold that was chosen without these scores."""
+    return int((checked_scores(first) >= threshold).sum()), int((checked_scores(second) < threshold).sum())
 
 
 def checked_scores(scores: Scores) -> Scores:
     """Scores as finite numbers, one for each model; a score that is not a number decides nothing."""
     checked = np.asarray(scores, float)
-    if checked.ndim < 1 or checked.shape[-1] < 1 or np.isnan(checked).any():
+    if checked.ndim != 1 or not len(checked) or np.isnan(checked).any():
         raise InputError(f"Expected one score, not NaN, for each of at least one model, got shape {checked.shape}.")
     # Infinities keep their order and lose nothing else.
     return np.clip(checked, -1e300, 1e300)
@@ -336,12 +313,10 @@ def band_ends(first_models: int, second_models: int, confidence: float) -> tuple
     )
 
 
-def band_epsilon(first: Scores, second: Scores, delta: float, confidence: float) -> NDArray[np.float64]:
-    """The best bound over all thresholds of a score that was fixed beforehand, every model counted, shape (...)."""
-    curve = error_curve(first, second)
-    ends = band_ends(np.shape(first)[-1], np.shape(second)[-1], confidence)
-    bound = epsilon_from_rates(ends[0][curve.false_positives], ends[1][curve.false_negatives], delta)
-    return np.where(curve.distinct, bound, 0.0).max(axis=-1)
+def band_epsilon(first: Scores, second: Scores, delta: float, confidence: float) -> float:
+    """The best bound over all thresholds of a score that was fixed beforehand, every model counted."""
+    curve, ends = error_curve(first, second), band_ends(len(first), len(second), confidence)
+    return float(epsilon_from_rates(ends[0][curve.false_positives], ends[1][curve.false_negatives], delta).max())
 
 
 class BandTest(NamedTuple):
@@ -357,8 +332,7 @@ def band_tests(first: Scores, second: Scores, confidence: float) -> tuple[BandTe
     limits = band_ends(*models, confidence)
     # Cuts run from low to high, so false positives fall and false negatives grow along them.
     kept: dict[float, BandTest] = {}
-    for place in np.flatnonzero(curve.distinct):
-        errors = int(curve.false_positives[place]), int(curve.false_negatives[place])
+    for errors in zip(curve.false_positives.tolist(), curve.false_negatives.tolist(), strict=True):
         point = TradeOffPoint(*(float(limits[side][errors[side]]) for side in (0, 1)))
         kept.setdefault(point.false_positive, BandTest(ErrorCounts(errors[0], models[0], errors[1], models[1]), point))
     tests: list[BandTest] = []

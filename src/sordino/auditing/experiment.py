@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,16 +37,8 @@ Score = Callable[[Releases, Releases], ScoreFunction]  # learned from releases o
 FitMany = Callable[[Any, Seeds], Releases]
 
 
-class WorkLoad(NamedTuple):
-    """Random numbers drawn and batch entries chosen; products of gradients."""
-
-    draws: float
-    products: float
-
-
-# A few minutes each.
-ON_PROCESSOR = WorkLoad(1e9, 1e12)
-ON_ACCELERATOR = WorkLoad(1e13, 1e14)
+# Random numbers drawn and batch entries chosen, and products of gradients: a few minutes each.
+ON_PROCESSOR, ON_ACCELERATOR = (1e9, 1e12), (1e13, 1e14)
 # Schemes whose batches are the same for every model; the others are drawn model by model.
 _SHARED = frozenset({Scheme.FULL, Scheme.CYCLIC})
 
@@ -59,18 +51,18 @@ def chain_of(spec: Spec) -> NoisyGradient:
     return spec.algorithm
 
 
-def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> None:
+def need_feasible(spec: Spec, models: int, most: tuple[float, float] = ON_PROCESSOR) -> None:
     """Refuse an attack that takes longer than a person waits; gradients of the worst-case quadratic cost nothing."""
     chain = chain_of(spec)
     rows = chain.divisor(spec.n)
     steps = chain.chains * chain.steps
     draws = steps * (spec.dim + (0 if chain.batch.scheme in _SHARED else rows))
     products = 0 if spec.instance is None else steps * rows * spec.dim
-    share = max(draws / most.draws, products / most.products)
+    share = max(draws / most[0], products / most[1])
     if models * share > 1.0:
         affordable = int(1.0 / share)
         remedy = "audit a shorter run" if affordable < 8 else f"train at most {affordable} models"
-        work = f"to be at most {most.draws:.0e} random numbers and {most.products:.0e} products of gradients"
+        work = f"to be at most {most[0]:.0e} random numbers and {most[1]:.0e} products of gradients"
         raise refuse("the work of the audit", work, f"{models * draws:.1e} and {models * products:.1e}", remedy)
 
 
@@ -222,7 +214,7 @@ def audit_by_attack(
     seen, unseen = [side[: 2 * quarter] for side in sides], [side[2 * quarter :] for side in sides]
     rule, threshold = _chosen(scores, seen[0], seen[1], quarter, options)
     false_positives, false_negatives = count_errors(rule(unseen[0]), rule(unseen[1]), threshold)
-    counts = ErrorCounts(int(false_positives), counted, int(false_negatives), counted)
+    counts = ErrorCounts(false_positives, counted, false_negatives, counted)
     return bound_from_counts(counts, claim, options, evidence, 2 * each_side)
 
 
@@ -254,9 +246,9 @@ def _chosen(
     for score in scores:
         rule = score(first[:learn], second[:learn])
         values = rule(first[learn:]), rule(second[learn:])
-        threshold = float(choose_threshold(*values, options.delta, options.confidence))
+        threshold = choose_threshold(*values, options.delta, options.confidence)
         # How well a rule did: the log odds of its smoothed error rates, comparable across scores.
-        errors = np.array([float(count) for count in count_errors(*values, threshold)])
+        errors = np.array(count_errors(*values, threshold), float)
         rates = (errors + 0.5) / (np.array([len(side) for side in values]) + 1.0)
         tried.append((float(np.max(np.log((1 - rates[::-1]) / rates))), rule, threshold))
     return max(tried, key=lambda each: each[0])[1:]
