@@ -22,7 +22,6 @@ from sordino.auditing.fleet.plan import (
     dense_squares,
     forward,
     outer_sums,
-    residual_of,
 )
 from sordino.core.validate import refuse
 from sordino.models.base import Model, family
@@ -117,8 +116,9 @@ class LeNetFleet(FleetNetwork):
         act, slope = self.model.activation, SLOPES[self.model.activation]
         seen = _Convolved(parts, X, act)
         inputs, scores = forward(parts[4:], seen.flat, act)
-        deltas, delta = backward(parts[4:], inputs, residual_of(self.model, scores, y), act)
-        flat = delta @ parts[4].transpose(0, 2, 1)
+        residual = jax.nn.softmax(scores) - jax.nn.one_hot(y.astype(jnp.int32), CLASSES, dtype=scores.dtype)
+        deltas = backward(parts[4:], inputs, residual, act)
+        flat = deltas[0] @ parts[4].transpose(0, 2, 1)
         second = _spread(flat.reshape(*flat.shape[:2], _QUARTER, _QUARTER, -1)) * slope(seen.second)
         second = second.reshape(*flat.shape[:2], _SECOND * _SECOND, -1)
         first = _spread(_overlap(_rows(second) @ parts[2].transpose(0, 2, 1), X.shape[1])) * slope(seen.first)

@@ -1,11 +1,12 @@
 """Expectation propagation against exact posteriors, and the stochastic version against both."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special
 
-from papers.vinaroz_park.message_passing import ProbitSite, expectation_propagation, stochastic_ep
+from papers.vinaroz_park.message_passing import ProbitSite, expectation_propagation, inverse_mills, stochastic_ep
 from sordino.core.spec import Scheme
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Prior, Refinement
@@ -138,3 +139,13 @@ def test_non_private_results_say_so():
     assert str(result).startswith("NOT PRIVATE")
     assert repr(result).startswith("NonPrivateResult(NOT PRIVATE")
     assert not hasattr(result, "spec")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_inverse_mills_ratio_keeps_its_precision_in_both_tails(dtype):
+    z = np.concatenate([-np.geomspace(1e-3, 1e6, 200), np.linspace(-5, 8, 101)])
+    with jax.enable_x64(True):
+        ours = np.asarray(jax.jit(inverse_mills)(np.asarray(z, dtype=dtype)), dtype=float)
+        held = np.asarray(np.asarray(z, dtype=dtype), dtype=float)
+    exact = np.sqrt(2 / np.pi) / special.erfcx(-held / np.sqrt(2))
+    assert ours == pytest.approx(exact, rel=2e2 * float(jnp.finfo(dtype).eps), abs=1e-30)

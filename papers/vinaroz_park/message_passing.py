@@ -1,5 +1,6 @@
 """Expectation propagation and its stochastic relative without privacy; mismatched rounds, which claim too much."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.scipy.special import log_ndtr
 from numpy.typing import NDArray
 
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Schedule, Scheme
@@ -15,7 +17,6 @@ from sordino.core.validate import Interval, number, whole_number
 from sordino.mechanisms.messages import Messages, Prior, Refinement, Repairs
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.mechanisms.rounds import Run, execute
-from sordino.models.families.classification import inverse_mills
 from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Site
 from sordino.models.message_passing.sites import LinearSite
 from sordino.noise.lattice import in_doubles, in_precision
@@ -219,6 +220,19 @@ def mismatched(
     """Rounds of gain 1, and the noise on their sums that belongs to gain 1 / N."""
     algorithm = messages(records, steps, sampling, batch, clip, noise_multiplier, float(records))
     return algorithm, 1.0 / records * algorithm.sum_noise
+
+
+_TAIL_START = -4.0
+_FRACTION_LEVELS = 30
+
+
+def inverse_mills(z: Array) -> Array:
+    """phi(z) / Phi(z): directly, and in the left tail, where that cancels, by Laplace's continued fraction."""
+    direct = jnp.maximum(z, _TAIL_START)
+    middle = jnp.exp(-0.5 * direct * direct - log_ndtr(direct)) / math.sqrt(2.0 * math.pi)
+    tail = -jnp.minimum(z, _TAIL_START)
+    fraction = jax.lax.fori_loop(0, _FRACTION_LEVELS, lambda k, f: tail + (_FRACTION_LEVELS - k) / f, tail)
+    return jnp.where(z < _TAIL_START, fraction, middle)
 
 
 @dataclass(frozen=True)

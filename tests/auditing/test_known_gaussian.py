@@ -106,7 +106,7 @@ def test_scores_of_a_run_are_the_normal_numbers_they_are_said_to_be(name):
 
     Six standard errors, so that the false-alarm rate of all twelve is below 1e-6.
     """
-    planted = GroupedCanaries.of(read_spec(SPECS / f"{name}.json").with_values(short(name)))
+    planted = GroupedCanaries(read_spec(SPECS / f"{name}.json").with_values(short(name)))
     heads = np.array([True, False])
     models = 200 if name == "kept-draws" else 600  # of four chains each
     releases = planted.fit(planted.flipped(heads), np.arange(models, dtype=np.uint64))
@@ -197,7 +197,7 @@ def test_where_its_conditions_do_not_hold_it_is_not_used(name, change, words):
 def test_canaries_obey_the_drift_that_is_certified():
     """The mean pull of a table with all canaries is a drift, and the certificate bounds drifts."""
     spec = read_spec(SPECS / "langevin-path.json")
-    planted = GroupedCanaries.of(spec.with_values({"problem.drift_bound": 0.1}))
+    planted = GroupedCanaries(spec.with_values({"problem.drift_bound": 0.1}))
     for heads in (np.array([True, False]), np.array([True, True])):
         assert np.linalg.norm(planted.flipped(heads).features.mean(axis=0)) <= 0.1
     assert np.linalg.norm(planted.flipped(np.array([True, True])).features, axis=1).max() <= 1.0

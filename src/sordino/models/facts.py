@@ -152,35 +152,28 @@ NOTHING_KNOWN = LossFacts()
 # kappa R^2.
 
 
-@dataclass(frozen=True)
-class Residual:
-    """What is known of a residual: sup |r|, the largest eigenvalue of its Jacobian, sup |r| at theta = 0.
+def linear_score_facts(
+    domain: Domain,
+    because: str,
+    bound: float | None,
+    slope: float,
+    at_zero: float | None,
+    source: Citation | None = None,
+) -> LossFacts:
+    """Facts about the loss of one record of the domain, whose residual has this `bound` and largest `slope`.
 
-    None where there is no bound. `because` proves the numbers; `source` cites a published proof, if there is one.
+    `at_zero` bounds it at theta = 0; None where there is no bound. `because` proves the numbers, or `source` does.
     """
-
-    bound: float | None
-    slope: float
-    at_zero: float | None
-    because: str
-    source: Citation | None = None
-
-    def __str__(self) -> str:
-        return self.because if self.source is None else f"{self.because} ({self.source})"
-
-
-def linear_score_facts(domain: Domain, residual: Residual) -> LossFacts:
-    """Facts about the loss of one record of the domain."""
-    R = domain.row_norm.value
+    R, residual = domain.row_norm.value, because if source is None else f"{because} ({source})"
     reason = f"{residual}; |x| <= {R:g}: {domain.row_norm.reason}"
-    smooth, bound, apart, growth = LossFact(product_up(residual.slope, R, R), reason), None, None, None
-    if residual.bound is not None:
-        bound = LossFact(product_up(residual.bound, R), reason)
-        apart = LossFact(2.0 * bound.value, reason)
-    at_zero = None if residual.at_zero is None else product_up(residual.at_zero, R)
-    if at_zero is not None and bound is not None:
-        growth = Growth(2.0 * bound.value, 0.0, at_zero, reason)
-    elif at_zero is not None:
+    smooth, largest, apart, growth = LossFact(product_up(slope, R, R), reason), None, None, None
+    if bound is not None:
+        largest = LossFact(product_up(bound, R), reason)
+        apart = LossFact(2.0 * largest.value, reason)
+    start = None if at_zero is None else product_up(at_zero, R)
+    if start is not None and largest is not None:
+        growth = Growth(2.0 * largest.value, 0.0, start, reason)
+    elif start is not None:
         linear = f"{residual}; gradient(theta) = gradient(0) + A theta with 0 <= A <= {smooth.value:g}"
-        growth = Growth(2.0 * at_zero, smooth.value, at_zero, linear)
-    return LossFacts(f"convex in theta: {residual}", bound, apart, smooth, growth)
+        growth = Growth(2.0 * start, smooth.value, start, linear)
+    return LossFacts(f"convex in theta: {residual}", largest, apart, smooth, growth)

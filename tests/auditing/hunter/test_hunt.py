@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from sordino.auditing.hunter.domain import PrivacyClaim
-from sordino.auditing.hunter.search import Hunt, HunterOptions
+from sordino.auditing.hunter.processes import HunterOptions
+from sordino.auditing.hunter.search import Hunt
 from tests.auditing.hunter import mechanisms
 from tests.auditing.hunter.in_process import InProcess
 from tests.scripts import script

@@ -11,9 +11,15 @@ import pytest
 
 import sordino
 from sordino.auditing.hunter.domain import PrivacyClaim, neighbours
-from sordino.auditing.hunter.processes import CallOutput, HunterTarget, Workers, dependence, refuse_seeded
+from sordino.auditing.hunter.processes import (
+    CallOutput,
+    HunterOptions,
+    HunterTarget,
+    Workers,
+    dependence,
+    refuse_seeded,
+)
 from sordino.auditing.hunter.report import hunt
-from sordino.auditing.hunter.search import HunterOptions
 from sordino.core.validate import InputError
 from tests.auditing.hunter import fragile, mechanisms
 from tests.auditing.hunter.in_process import InProcess
@@ -111,7 +117,7 @@ def test_a_program_answers_a_line_with_a_line(tmp_path):
 
 def test_a_program_that_fails_is_an_output_and_one_that_speaks_no_json_is_refused(tmp_path):
     target = HunterTarget.parse(program(tmp_path, '[ "$line" != "[]" ] || exit 3; echo {'))
-    with Workers(target, processes=1) as workers:
+    with Workers(target, HunterOptions(processes=1)) as workers:
         assert workers.run([()])[0].shape == "raised RuntimeError: exit code 3"
         with pytest.raises(InputError, match="one line of JSON"):
             workers.run([(1.0,)])
@@ -140,7 +146,7 @@ def test_a_function_without_a_claim_is_refused():
 def test_outputs_are_the_same_in_a_worker_and_here():
     tables = [(0.5, 1.0), (math.nan,), ()]
     here = InProcess(mechanisms.echo).run(tables)
-    with Workers(HunterTarget("echo", "file", FILE, "echo"), processes=1) as workers:
+    with Workers(HunterTarget("echo", "file", FILE, "echo"), HunterOptions(processes=1)) as workers:
         assert repr(workers.run(tables)) == repr(here)
 
 

@@ -22,6 +22,7 @@ from sordino.core.validate import InputError, refuse
 Data = Mapping[str, Any]  # arrays by name, with the records along the first axis
 Options = Mapping[str, Any]  # settings of a fit besides the model and the data
 UserModel = Any  # a function or a module, as its author wrote it
+Tried = TypeVar("Tried")
 
 # Models get whole numbers in 32 bits, and may get floats in single precision.
 _LARGEST_WHOLE = 2**31 - 1
@@ -156,6 +157,16 @@ def blank(layout: RecordLayout, rows: int, seed: int | None = None) -> dict[str,
         return generator.integers(0, 2, shape, np.int32) if leaf.whole else generator.uniform(0.2, 0.8, shape)
 
     return {leaf.name: values(leaf) for leaf in layout.leaves}
+
+
+def tried(words: str, call: Callable[[], Tried]) -> Tried:
+    """What a call of a user's code on made-up records answers, or a refusal with the error that it raised."""
+    try:
+        return call()
+    except InputError:
+        raise
+    except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+        raise InputError(f"{words}, it raised {type(error).__name__}: {str(error)[:200]}") from None
 
 
 class ReleasedParameter(NamedTuple):

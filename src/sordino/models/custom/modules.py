@@ -9,7 +9,6 @@ their name: statistics over a batch, draws for a whole batch.
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse
+from sordino.core.validate import POSITIVE, InputError, number, refuse
 from sordino.models.custom import base
 from sordino.models.custom.base import Data, Options, RecordLayout, ReleasedParameter, UserModel, blank
 
@@ -30,31 +29,21 @@ _DROPOUT = "Dropout"
 Tree = Any  # of parameters, as JAX knows trees
 
 
-@dataclass(frozen=True, eq=False)
 class PytreeLoss(base.CustomModel):
     """The loss on the flat vector of the leaves; each leaf is a site under its path."""
 
-    loss: Callable[..., Any]
-    layout: RecordLayout
-    params: Tree
-    prior_scale: float | None = None
-    flat: Array = field(init=False)
-    unravel: Callable[[Array], Tree] = field(init=False)
-    named: tuple[ReleasedParameter, ...] = field(init=False)
-    leaves: tuple[Array, ...] = field(init=False)
-    rebuilt: Callable[[Tree], Tree] = field(init=False)
-
-    def __post_init__(self) -> None:
-        refuse_layers(self.params)
-        learned, rest = _partitioned(self.params)
+    def __init__(
+        self, loss: Callable[..., Any], layout: RecordLayout, params: Tree, prior_scale: float | None = None
+    ) -> None:
+        self.loss, self.layout, self.prior_scale = loss, layout, prior_scale
+        refuse_layers(params)
+        learned, rest = _partitioned(params)
         leaves, structure = jax.tree_util.tree_flatten_with_path(learned)
-        flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, learned))
-        sites = tuple(ReleasedParameter(_path(path) or "params", tuple(np.shape(leaf))) for path, leaf in leaves)
-        object.__setattr__(self, "flat", flat)
-        object.__setattr__(self, "unravel", lambda theta: put_together(unravel(theta.astype(flat.dtype)), rest))
-        object.__setattr__(self, "named", sites)
-        object.__setattr__(self, "leaves", tuple(jnp.asarray(leaf) for _, leaf in leaves))
-        object.__setattr__(self, "rebuilt", lambda some: put_together(jax.tree.unflatten(structure, some), rest))
+        self.flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, learned))
+        self.named = tuple(ReleasedParameter(_path(path) or "params", tuple(np.shape(leaf))) for path, leaf in leaves)
+        self.leaves = tuple(jnp.asarray(leaf) for _, leaf in leaves)
+        self.unravel = lambda theta: put_together(unravel(theta.astype(self.flat.dtype)), rest)
+        self.rebuilt = lambda some: put_together(jax.tree.unflatten(structure, some), rest)
         self._check_value()
 
     @property
@@ -84,13 +73,10 @@ class PytreeLoss(base.CustomModel):
 
     def _check_value(self) -> None:
         record = {name: jnp.asarray(part[0]) for name, part in blank(self.layout, 1, seed=1).items()}
-        try:
-            shape = jax.eval_shape(lambda theta: self.loss(self.unravel(theta), **record), self.flat)
-        except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
-            raise InputError(
-                "The loss must take one record, without an axis of records. Called with one, it raised "
-                f"{type(error).__name__}: {str(error)[:200]}"
-            ) from None
+        words = "The loss must take one record, without an axis of records. Called with one"
+        shape = base.tried(
+            words, lambda: jax.eval_shape(lambda theta: self.loss(self.unravel(theta), **record), self.flat)
+        )
         if jax.tree.leaves(shape) != [shape] or shape.shape != ():
             raise refuse("the loss", "to be one number for one record", f"{shape}", "sum over its parts")
 
@@ -263,12 +249,14 @@ def adapter_for(module: UserModel) -> Adapter | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
 class ModuleLoss(PytreeLoss):
-    """The loss of a module's output, on the flat vector of its parameters."""
+    """The loss of a module's output, on the flat vector of its parameters; `inputs` are the arrays that it is given."""
 
-    applied: Applied | None = None
-    inputs: tuple[str, ...] = ()
+    def __init__(
+        self, loss: Callable[..., Any], layout: RecordLayout, applied: Applied, inputs: tuple[str, ...]
+    ) -> None:
+        super().__init__(loss, layout, applied.params)
+        self.applied, self.inputs = applied, inputs
 
     def predict(self, theta: Array, data: Data, key: Array) -> dict[str, Array]:
         """The module's output for new examples, one for each vector of parameters."""
@@ -277,11 +265,10 @@ class ModuleLoss(PytreeLoss):
             raise refuse("data", f"to hold the module's input, {', '.join(self.inputs)}", ", ".join(data) or "nothing")
         wholes = {leaf.name: leaf.whole for leaf in self.layout.leaves}
         given = [_typed(data[name], wholes[name]) for name in self.inputs]
-        output = instance_of("the module", self.applied, Applied).output
 
         def of_all(vector: Array) -> Tree:
             params = self.unravel(vector)
-            return jax.vmap(lambda *one: output(params, one))(*given)
+            return jax.vmap(lambda *one: self.applied.output(params, one))(*given)
 
         return {_OUTPUT: jax.jit(lambda vectors: jax.lax.map(of_all, vectors))(jnp.asarray(theta))}
 
@@ -310,27 +297,19 @@ class ModuleFrontEnd(base.FrontEnd):
         inputs = tuple(name for name in wholes if name not in targets)
         if not inputs or set(targets) - set(wholes):
             raise InputError(
-                f"Expected data with the module's input and what the loss names, {', '.join(targets)}, got "
-                f"{', '.join(wholes)}."
+                f"The data need the module's input and {', '.join(targets)} of the loss, not {', '.join(wholes)}."
             )
         made = blank(layout, 1, seed=1)
         example = [_typed(made[name][0], wholes[name]) for name in inputs]
-        try:
-            applied = found(model, options.get("params"), example)
-            jax.eval_shape(lambda: applied.output(applied.params, example))
-        except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"The module must take {', '.join(inputs)}. Called with made-up examples, it raised "
-                f"{type(error).__name__}: {str(error)[:200]}"
-            ) from None
+        words = f"The module must take {', '.join(inputs)}. Called with made-up examples"
+        applied = base.tried(words, partial(found, model, options.get("params"), example))
+        base.tried(words, lambda: jax.eval_shape(lambda: applied.output(applied.params, example)))
 
         def of_one(params: Tree, **record: Any) -> Tree:
             output = applied.output(params, [_typed(record[name], wholes[name]) for name in inputs])
             return loss(output, **{name: record[name] for name in targets}, **constants)
 
-        return ModuleLoss(of_one, layout, applied.params, None, applied=applied, inputs=inputs)
+        return ModuleLoss(of_one, layout, applied, inputs)
 
     def _targets(self, options: Options) -> tuple[str, ...]:
         loss, constants = options.get("loss"), options.get("constants") or {}

@@ -10,11 +10,11 @@ derivatives. Discrete latents are summed out.
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import product
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import jax
@@ -29,6 +29,7 @@ from sordino.models.custom.base import Data, Options, RecordLayout, ReleasedPara
 
 Site = dict[str, Any]  # of a trace: its name, value, distribution and plates
 Trace = dict[str, Site]
+NO_OPTIONS: Options = MappingProxyType({})
 # Two numbers of records that no other plate is likely to have; a frame whose size follows them is the data's.
 _TRIED = (5, 7)
 _SAME = 1e-4
@@ -151,23 +152,16 @@ class ModelTrace:
     given: tuple[tuple[str, str], ...]  # observed sites whose values are arrays of the data as they are, and which
 
 
-@dataclass(frozen=True, eq=False)
 class NumPyroProgram(base.CustomModel):
     """The model on the unconstrained latents, in the order of sampling."""
 
-    model_fn: Callable[..., Any]
-    layout: RecordLayout
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    unit: str | None = None
-    started: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, model_fn: Callable[..., Any], layout: RecordLayout, options: Options = NO_OPTIONS) -> None:
+        self.model_fn, self.layout, self.unit = model_fn, layout, options.get("unit")
+        self.constants, self.started = options.get("constants") or {}, options.get("start") or {}
         # Made-up records need not lie in the support of a likelihood, and one record alone may make a scale NaN.
         with import_module("numpyro.distributions.distribution").validation_enabled(False):
-            object.__setattr__(self, "program", self._read())
+            self.program = self._read()
             self._check_records_stand_alone()
-
-    program: ModelTrace = field(init=False)
 
     @property
     def size(self) -> int:
@@ -224,7 +218,11 @@ class NumPyroProgram(base.CustomModel):
 
     def predict(self, theta: Array, data: Data, key: Array) -> dict[str, Array]:
         """What the model observes is drawn; latents of one unit are drawn from their prior."""
-        given = self._arguments(data)
+        observed = {leaf for _, leaf in self.program.given}
+        read = [leaf.name for leaf in self.layout.leaves if leaf.name not in observed]
+        if missing := [name for name in read if name not in data]:
+            raise InputError(f"The new records lack {', '.join(missing)}, which the model reads.")
+        given = {name: jnp.asarray(data[name]) for name in data if name in read}
 
         def one(theta: Array, key: Array) -> dict[str, Array]:
             sites = self._trace(self.constrained(theta), given, key)
@@ -274,26 +272,13 @@ class NumPyroProgram(base.CustomModel):
         seeded = model if key is None else handlers.seed(model, key)
         return handlers.trace(seeded).get_trace(**record, **self.constants)
 
-    def _arguments(self, data: Data) -> dict[str, Any]:
-        """What the function is called with for new records: everything but what it observes."""
-        observed = {leaf for _, leaf in self.program.given}
-        read = [leaf.name for leaf in self.layout.leaves if leaf.name not in observed]
-        if missing := [name for name in read if name not in data]:
-            raise InputError(f"The new records lack {', '.join(missing)}, which the model reads.")
-        return {name: jnp.asarray(values) for name, values in data.items() if name in read}
-
     def _read(self) -> ModelTrace:
         rows = [self.layout.rows] if self.layout.rows > 1 else []
         traces, given = {}, {}
         for number in (*_TRIED, *rows, 1):
             given = _arrays(blank(self.layout, number, seed=1))
-            try:
-                traces[number] = self._trace({}, given, 0)
-            except (TypeError, ValueError, IndexError, AttributeError) as error:
-                raise InputError(
-                    f"The model must run on {number} records of the data's shapes. It raised {type(error).__name__}: "
-                    f"{str(error)[:200]}"
-                ) from None
+            words = f"The model must run on {number} records of the data's shapes. Called with them"
+            traces[number] = base.tried(words, partial(self._trace, {}, given, 0))
         # An observed site holds the very array that the function was given, or something made of it.
         observed = {name: site for name, site in traces[1].items() if site["type"] == "sample" and site["is_observed"]}
         own = [(name, leaf) for leaf, array in given.items() for name in observed if observed[name]["value"] is array]
@@ -314,10 +299,7 @@ class NumPyroProgram(base.CustomModel):
             alone = self._trace(values, one, 0)
             for name, axis in self.program.observed:
                 if not _close(record_densities(together[name], axis)[place], record_densities(alone[name], axis)[0]):
-                    raise InputError(
-                        f"The density of a record at {name!r} changes with other records, as with statistics over "
-                        "a batch. Use public numbers instead."
-                    )
+                    raise InputError(f"The density of a record at {name!r} changes with others. Use public numbers.")
 
 
 def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> ModelTrace:  # noqa: PLR0912
@@ -348,15 +330,12 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
         elif inside or (unit is not None and unit in frames):
             if not inside and frames[unit].size != 1:
                 raise InputError(
-                    f"Expected the plate {unit!r} to have size 1, because the model describes one unit, got "
-                    f"{frames[unit].size}; size it by 1."
+                    f"The model is that of one unit: the plate {unit!r} must have size 1, not {frames[unit].size}."
                 )
             discrete = site["fn"].support.is_discrete
             if (inside and rows > 1) or (discrete and not inside):
                 level = "a record" if inside else "a unit"
-                raise InputError(
-                    f"Latents must belong to a unit (or a record, if it is the unit); {name!r} is of {level}."
-                )
+                raise InputError(f"Expected latents of a unit, or of a record that is one, got {name!r} of {level}.")
             (summed if discrete else local).append(name)
         else:
             latents.append(latent_of(site, second[name]))
@@ -396,5 +375,4 @@ class NumPyroFrontEnd(base.FrontEnd):
         return tuple(name for name in inspect.signature(model).parameters if name not in constants)
 
     def build(self, model: UserModel, layout: RecordLayout, options: Options) -> base.CustomModel:
-        constants, start = options.get("constants") or {}, options.get("start") or {}
-        return NumPyroProgram(model, layout, constants, options.get("unit"), start)
+        return NumPyroProgram(model, layout, options)

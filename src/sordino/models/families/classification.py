@@ -13,7 +13,7 @@ from sordino.core.bound import Citation
 from sordino.core.gaussian import up
 from sordino.core.validate import Interval, refuse
 from sordino.models.base import LinearScoreModel, family
-from sordino.models.facts import Domain, LossFacts, Residual, float_up, linear_score_facts
+from sordino.models.facts import Domain, LossFacts, float_up, linear_score_facts
 
 
 def as_codes(y: Array, classes: int) -> Array:
@@ -55,7 +55,7 @@ class Logistic(LinearScoreModel):
             raise refuse("the target of logistic regression", "to be the signs -1 and +1", domain, remedy)
         because = "the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]"
         source = Citation("simsekli2024differential", "Proposition 12")
-        return linear_score_facts(domain, Residual(1.0, 0.25, 0.5, because, source))
+        return linear_score_facts(domain, because, 1.0, 0.25, 0.5, source)
 
 
 @family("softmax")
@@ -91,7 +91,7 @@ class Softmax(LinearScoreModel):
         because = "the residual p - e_y is at most sqrt(2) long and its Jacobian diag(p) - p p^T lies in [0, 1/2]"
         at_zero = up(math.sqrt(float_up(Fraction(self.classes - 1, self.classes))))
         source = Citation("ye2022differentially", "Proposition 5.1")
-        return linear_score_facts(domain, Residual(up(math.sqrt(2.0)), 0.5, at_zero, because, source))
+        return linear_score_facts(domain, because, up(math.sqrt(2.0)), 0.5, at_zero, source)
 
     def _one_hot(self, scores: Array, y: Array) -> Array:
         return jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=scores.dtype)

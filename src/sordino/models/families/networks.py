@@ -50,12 +50,25 @@ def dense(parts: list[Array], x: Array, act: Callable[[Array], Array]) -> Array:
 
 
 @dataclass(frozen=True)
-class DenseNetwork(Model):
-    """A network with these hidden widths; theta stacks weights and biases, layer by layer.
+class Network(Model):
+    """A network. Nothing is claimed about its gradients: norm clipping certifies their size by construction.
 
-    Nothing is claimed about its gradients: norm clipping certifies their size by construction, and weight decay then
-    gives the drift-bounded contraction of Bertazzi et al. 2025, which holds for any network.
+    Weight decay then gives the drift-bounded contraction of Bertazzi et al. 2025, which holds for any network.
     """
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many scores a row has."""
+
+    @abstractmethod
+    def predict(self, theta: Array, x: Array) -> Array:
+        """The scores of one row, shape (outputs,)."""
+
+
+@dataclass(frozen=True)
+class DenseNetwork(Network):
+    """A network with these hidden widths; theta stacks weights and biases, layer by layer."""
 
     hidden: tuple[int, ...]
     activation: str = "tanh"
@@ -67,21 +80,15 @@ class DenseNetwork(Model):
         object.__setattr__(self, "hidden", tuple(whole_number("hidden", width) for width in self.hidden))
         activation(self.activation)
 
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """The width of the last layer."""
-
     def dim(self, features: int) -> int:
         return size_of(self._shapes(features))
 
     def predict(self, theta: Array, x: Array) -> Array:
-        """The last layer's output, shape (outputs,), for one row."""
         return dense(unpack(theta, self._shapes(x.shape[-1])), x, activation(self.activation))
 
     @abstractmethod
     def output_gradient(self, outputs: Array, y: Array) -> Array:
-        """The derivative of each record's loss in the last layer's output, shape (records, outputs)."""
+        """The derivative of each record's loss in the last layer's output, shape (..., outputs) for y (...)."""
 
     def record_outputs(self, theta: Array, X: Array) -> Array:
         """The last layer's output for every row, in double precision, each from its row alone."""
@@ -112,8 +119,8 @@ class DenseNetwork(Model):
 
 
 @dataclass(frozen=True)
-class NetworkOfNumber(Model):
-    """What every network for a number has, which inherits from it first: an error of variance 1 / noise_precision."""
+class NetworkOfNumber(Network):
+    """y = network(x) + N(0, 1 / noise_precision): what every such network inherits from first."""
 
     noise_precision: Annotated[float, POSITIVE] = 1.0
 
@@ -121,16 +128,25 @@ class NetworkOfNumber(Model):
     def outputs(self) -> int:
         return 1
 
-    def loss_of(self, output: Array, y: Array) -> Array:
-        """Minus the log-density of y, up to a constant, where the network's output is this."""
-        return 0.5 * self.noise_precision * (output - y) ** 2
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return 0.5 * self.noise_precision * (self.predict(theta, x)[0] - y) ** 2
 
 
 @dataclass(frozen=True)
-class NetworkOfClasses(Model):
-    """What every network for classes coded 0, 1, ... has, which inherits from it first."""
+class NetworkOfClasses(Network):
+    """Classes coded 0, 1, ... by as many scores, or by the log odds of the second of two; inherited from first."""
 
     classes: Annotated[int, Interval(2)] = 2
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        scores = self.predict(theta, x)
+        if self.outputs == 1:
+            scores = jnp.concatenate([jnp.zeros_like(scores), scores])
+        return -jax.nn.log_softmax(scores)[y.astype(jnp.int32)]
 
     def as_labels(self, y: Array) -> Array:
         return as_codes(y, self.classes)
@@ -146,10 +162,7 @@ class MLPRegression(NetworkOfNumber, DenseNetwork):
     """y = network(x) + N(0, 1 / noise_precision)."""
 
     def output_gradient(self, outputs: Array, y: Array) -> Array:
-        return self.noise_precision * (outputs - y[:, None])
-
-    def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return self.loss_of(self.predict(theta, x)[0], y)
+        return self.noise_precision * (outputs - y[..., None])
 
 
 @family("mlp-classification")
@@ -157,33 +170,20 @@ class MLPRegression(NetworkOfNumber, DenseNetwork):
 class MLPClassification(NetworkOfClasses, DenseNetwork):
     """P(y = k | x) proportional to exp(network(x)_k), classes coded 0, 1, ..."""
 
-    @property
-    def outputs(self) -> int:
-        return self.classes
-
     def output_gradient(self, outputs: Array, y: Array) -> Array:
         return jax.nn.softmax(outputs) - jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=outputs.dtype)
 
-    def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
-
 
 @dataclass(frozen=True)
-class SkipNetwork(Model):
+class SkipNetwork(Network):
     """V' tanh(W' s + b) + c + L' z for a row z cut to [-cut, cut], of which hidden units see the first entries, s.
 
-    Parameters are flat: W (seen, hidden), b, V (hidden, outputs), c, L (columns, outputs). Nothing is claimed about
-    gradients, as for every network.
+    Parameters are flat: W (seen, hidden), b, V (hidden, outputs), c, L (columns, outputs).
     """
 
     hidden: Annotated[int, COUNT]
     seen: Annotated[int, COUNT]
     cut: Annotated[float, POSITIVE] = 4.0
-
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """How many scores a row has."""
 
     def dim(self, features: int) -> int:
         if features < self.seen:
@@ -196,7 +196,6 @@ class SkipNetwork(Model):
         return seen, self.hidden, self.hidden * self.outputs, self.outputs, features * self.outputs
 
     def predict(self, theta: Array, x: Array) -> Array:
-        """The scores of one row, shape (outputs,)."""
         cut = jnp.clip(x, -self.cut, self.cut)
         W, b, V, c, L = jnp.split(theta, list(accumulate(self.sizes(x.shape[-1])[:-1])))
         activity = jnp.tanh(cut[: self.seen] @ W.reshape(self.seen, self.hidden) + b)
@@ -206,10 +205,7 @@ class SkipNetwork(Model):
 @family("skip-regression")
 @dataclass(frozen=True)
 class SkipRegression(NetworkOfNumber, SkipNetwork):
-    """y = network(x) + an error of variance 1 / noise_precision."""
-
-    def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return self.loss_of(self.predict(theta, x)[0], y)
+    """y = network(x) + N(0, 1 / noise_precision)."""
 
 
 @family("skip-classification")
@@ -220,9 +216,3 @@ class SkipClassification(NetworkOfClasses, SkipNetwork):
     @property
     def outputs(self) -> int:
         return 1 if self.classes == 2 else self.classes
-
-    def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        scores = self.predict(theta, x)
-        if self.classes == 2:
-            scores = jnp.concatenate([jnp.zeros_like(scores), scores])
-        return -jax.nn.log_softmax(scores)[y.astype(jnp.int32)]

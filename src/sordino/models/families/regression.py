@@ -13,7 +13,7 @@ from sordino.core.bound import Citation
 from sordino.core.gaussian import up
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.models.base import LinearScoreModel, Model, family
-from sordino.models.facts import Domain, Growth, LossFacts, Residual, linear_score_facts, product_up
+from sordino.models.facts import Domain, Growth, LossFacts, linear_score_facts, product_up
 
 
 @family("ridge")
@@ -38,7 +38,7 @@ class GaussianLinear(LinearScoreModel):
         at_zero = None if target is None else product_up(self.noise_precision, target.value)
         because = f"the residual p (s - y) has slope p = {self.noise_precision:g} in the score s"
         source = Citation("simsekli2024differential", "Proposition 11")
-        return linear_score_facts(domain, Residual(None, self.noise_precision, at_zero, because, source))
+        return linear_score_facts(domain, because, None, self.noise_precision, at_zero, source)
 
 
 @family("huber")
@@ -63,7 +63,7 @@ class Huber(LinearScoreModel):
         target = domain.target_bound
         at_zero = self.threshold if target is None else min(self.threshold, target.value)
         because = f"the residual s - y is cut at {self.threshold:g}, with slope 0 or 1"
-        return linear_score_facts(domain, Residual(self.threshold, 1.0, at_zero, because))
+        return linear_score_facts(domain, because, self.threshold, 1.0, at_zero)
 
 
 def component_weights(given: Sequence[float]) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -140,17 +140,6 @@ class GammaPrecision(Declared):
     rate: Annotated[float, POSITIVE]
 
 
-class _Forward(NamedTuple):
-    """The moments of hidden units and output for rows of scaled inputs, and what the way back needs."""
-
-    hidden: Array
-    spread: Array
-    active: Array
-    pull: Array
-    mean: Array
-    variance: Array
-
-
 @dataclass(frozen=True)
 class NetworkSite(gaussians.Site):
     """y = w1 relu(W0 [x, 1]) + noise, inputs of each layer divided by the root of their number, biases included.
@@ -196,8 +185,8 @@ class NetworkSite(gaussians.Site):
 
     def predict(self, moments: gaussians.Moments, X: Array) -> tuple[Array, Array]:
         """Mean and variance of the target of each row, over the Gaussian and with the spread of the observation."""
-        forward = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
-        return forward.mean, forward.variance + self._noise_variance(moments)
+        *_, mean, variance = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
+        return mean, variance + self._noise_variance(moments)
 
     def _inputs(self, X: Array) -> Array:
         return jnp.concatenate([X, jnp.ones((*X.shape[:-1], 1), X.dtype)], axis=-1) / math.sqrt(X.shape[-1] + 1)
@@ -217,7 +206,10 @@ class NetworkSite(gaussians.Site):
         means, variances, _, _ = self._layers(moments)
         return inputs @ means.T, (inputs * inputs) @ variances.T
 
-    def _forward(self, moments: gaussians.Moments, hidden_inputs: tuple[Array, Array]) -> _Forward:
+    def _forward(
+        self, moments: gaussians.Moments, hidden_inputs: tuple[Array, Array]
+    ) -> tuple[Array, Array, Array, Array, Array, Array]:
+        """Of hidden units mean, variance, chance to be active and slope of that; mean and variance of the output."""
         _, _, output, output_variance = self._layers(moments)
         a_mean, a_variance = hidden_inputs
         deviation = jnp.sqrt(a_variance)
@@ -233,19 +225,19 @@ class NetworkSite(gaussians.Site):
         mean = math.sqrt(share) * (jnp.sum(hidden * output[:-1], axis=-1) + output[-1])
         spreads = spread * output[:-1] ** 2 + (hidden * hidden + spread) * output_variance[:-1]
         variance = share * (jnp.sum(spreads, axis=-1) + output_variance[-1])
-        return _Forward(hidden, spread, active, density / deviation, mean, variance)
+        return hidden, spread, active, density / deviation, mean, variance
 
     def _backward(
         self, moments: gaussians.Moments, y: Array, hidden_inputs: tuple[Array, Array]
     ) -> tuple[Array, Array, Array, Array, Array]:
         """Derivatives of log Z: g and k of the first layer by hidden unit, those of the second, and Gamma messages."""
         _, _, output, output_variance = self._layers(moments)
-        forward = self._forward(moments, hidden_inputs)
-        total = forward.variance + self._noise_variance(moments)
-        by_mean = ((y - forward.mean) / total)[..., None]
+        hidden, spread, active, pull, mean, variance = self._forward(moments, hidden_inputs)
+        total = variance + self._noise_variance(moments)
+        by_mean = ((y - mean) / total)[..., None]
         by_variance = 0.5 * (by_mean * by_mean - 1.0 / total[..., None])
         share = 1.0 / (self.hidden + 1)
-        root, hidden, spread = math.sqrt(share), forward.hidden, forward.spread
+        root = math.sqrt(share)
         # Second layer, its bias last: a unit that is 1 and does not vary.
         to_units = root * by_mean * hidden + 2.0 * share * by_variance * output[:-1] * spread
         second_g = _with_bias(to_units, root * by_mean)
@@ -253,11 +245,11 @@ class NetworkSite(gaussians.Site):
         # E relu has derivatives Phi in the mean and pdf / 2 sd in the variance; E relu^2 has 2 E relu and Phi.
         to_hidden = root * by_mean * output[:-1] + 2.0 * share * by_variance * output_variance[:-1] * hidden
         to_spread = share * by_variance * (output[:-1] ** 2 + output_variance[:-1])
-        first_g = to_hidden * forward.active + 2.0 * to_spread * hidden * (1.0 - forward.active)
-        first_v = 0.5 * to_hidden * forward.pull + to_spread * (forward.active - hidden * forward.pull)
-        gamma = jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
+        first_g = to_hidden * active + 2.0 * to_spread * hidden * (1.0 - active)
+        first_v = 0.5 * to_hidden * pull + to_spread * (active - hidden * pull)
+        gamma = jnp.zeros((*mean.shape, 0), mean.dtype)
         if isinstance(self.noise, GammaPrecision):
-            gamma = gamma_message(moments.shape[0], moments.rate[0], y - forward.mean, forward.variance)
+            gamma = gamma_message(moments.shape[0], moments.rate[0], y - mean, variance)
         return first_g, first_g * first_g - 2.0 * first_v, second_g, second_g * second_g - 2.0 * second_v, gamma
 
 
