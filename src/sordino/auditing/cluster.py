@@ -45,20 +45,15 @@ class FitWork:
         return PartAnswer(key, made.getvalue(), len(part.seeds), 0, "")
 
 
-@dataclass(frozen=True)
 class Checkpoints:
     """Finished blocks of an audit in a folder, for their owner only; `fingerprint` distinguishes audits."""
 
-    folder: Path
-    fingerprint: str
-
-    @classmethod
-    def of(cls, folder: Path, work: FitWork, blocks: Sequence[Block]) -> "Checkpoints":
+    def __init__(self, folder: Path, work: FitWork, blocks: Sequence[Block]) -> None:
         digest = hashlib.sha256(repr(work.fit_many).encode())
         sides = [part for data in work.datasets for part in (data.features, data.target)]
         for array in map(np.ascontiguousarray, (*sides, *(block.seeds for block in blocks))):
             digest.update(f"{array.shape}{array.dtype}".encode() + array.tobytes())
-        return cls(folder, digest.hexdigest())
+        self.folder, self.fingerprint = folder, digest.hexdigest()
 
     def save(self, number: int, content: bytes) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +88,7 @@ class FitOnCluster:
         work: Any = FitWork(fit_many, tuple(datasets))
         listed = [(side, block) for side, own in enumerate(seeds) for block in blocks_of(fit_many, own)]
         blocks = [Block(f"block {number + 1} of the models", *one) for number, one in enumerate(listed)]
-        kept = None if self.partial_results is None else Checkpoints.of(self.partial_results, work, blocks)
+        kept = None if self.partial_results is None else Checkpoints(self.partial_results, work, blocks)
         loaded = {} if kept is None else {number: kept.load(number) for number in range(len(blocks))}
         results = {number: releases for number, releases in loaded.items() if releases is not None}
         missing: dict[str, Any] = {str(place): one for place, one in enumerate(blocks) if place not in results}

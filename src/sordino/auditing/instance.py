@@ -55,10 +55,7 @@ def on_table(spec: Spec, table: Any) -> Spec:
     """The same run, audited on these rows in place of those of the file that its instance names."""
     instance = spec.instance
     if instance is None or not isinstance(instance.dataset, specs.FileDataset):
-        raise InputError(
-            "To audit a given table, the spec's instance must name a dataset of kind file, for its schema. Omit the "
-            "table or name a schema."
-        )
+        raise InputError("To audit a given table, the spec's instance must name a file with a schema.")
     own = specs.FileDataset(_GIVEN, instance.dataset.schema)
     # Rows are no part of a description. A copy that is made of it has none, and no file of that name either.
     object.__setattr__(own, "table", table)
@@ -224,7 +221,11 @@ def deepfool_pairs(
     plan = plan_of(spec, model, _SEED)
     thetas = jnp.asarray(train_fleet(model, rows, labels, plan, _ENSEMBLE))
     right = np.flatnonzero((_decisions(model, thetas, jnp.asarray(rows)) == codes).all(axis=0))
-    movable, limits = _bounds(schema)
+    # Which encoded columns hold a number, and how large each column may become; an intercept and words stay.
+    movable, limits = np.zeros(len(schema.feature_names)), np.ones(len(schema.feature_names))
+    for feature, block in schema.blocks:
+        limits[block] = feature.kind.block_norm
+        movable[block.start] = 0.0 if isinstance(feature.kind, Category) else 1.0
     found: list[tuple[float, int, NDArray[np.float64]]] = []
     for place in right[:_TRIES] if choice.position is None else set(right) & {choice.position}:
         row = data.features[place]
@@ -243,17 +244,6 @@ def deepfool_pairs(
         raise refuse("instance.neighbour", wanted, "none", "train longer, or use the neighbour 'worst'")
     for _, place, canary in sorted(found, key=lambda one: -one[0]):
         yield neighbours(data, spec.relation, place, EncodedRecord(canary, float(data.target[place])))
-
-
-def _bounds(schema: Schema) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Which encoded columns hold a number, and how large each column may become; an intercept and words stay."""
-    movable = np.zeros(len(schema.feature_names))
-    limits = np.ones(len(movable))
-    for feature, block in schema.blocks:
-        limits[block] = feature.kind.block_norm
-        if not isinstance(feature.kind, Category):
-            movable[block.start] = 1.0
-    return movable, limits
 
 
 @partial(jax.jit, static_argnums=0)

@@ -93,19 +93,11 @@ class Examined(StrEnum):
 class LowerBound(Result, Declared):
     """The run loses at least this much privacy: no smaller epsilon is true at this delta, with this confidence.
 
-    Attributes:
-        epsilon: the lower bound, rounded down; 0 when nothing was found, infinite when no epsilon is enough.
-        delta: the delta it holds at.
-        relation: the relation of the two datasets that were distinguished.
-        view: what the test was allowed to see.
-        method: the registered name of the audit, such as "exact".
-        confidence: joint probability that the statement holds; 1 when nothing was sampled.
-        counts: named whole numbers that the confidence depends on, such as ("models per side", 500).
-        cap: the largest epsilon this audit could have reported whatever the run did; None when there is no cap.
-        seed_policy: one sentence on where randomness came from.
-        evidence: one sentence on which datasets and which test.
-        curve: tests found, each with upper bounds on its two errors; empty when the audit gives no curve.
-        examined: whether something was run, or the description alone was read; a caller who does not say claims less.
+    `epsilon` is rounded down; 0 when nothing was found, infinite when no epsilon is enough. `confidence` is joint,
+    1 when nothing was sampled; named `counts` are what it depends on. `cap` is the largest epsilon that the audit could
+    have reported whatever the run did. `seed_policy` and `evidence` say in a sentence where randomness came from, and
+    which datasets and test were used. `curve` has the tests that were found, with upper bounds on their two errors.
+    `examined` says whether something was run; a caller who does not say claims less.
     """
 
     epsilon: float
@@ -125,9 +117,8 @@ class LowerBound(Result, Declared):
         super().__post_init__()
         if self.epsilon != math.inf:
             number("epsilon", self.epsilon, NON_NEGATIVE)
-        instance_of("relation", self.relation, Relation)
-        instance_of("view", self.view, View)
-        instance_of("examined", self.examined, Examined)
+        for name, kind in (("relation", Relation), ("view", View), ("examined", Examined)):
+            instance_of(name, getattr(self, name), kind)
         for name in ("method", "seed_policy", "evidence"):
             if not instance_of(name, getattr(self, name), str):
                 raise refuse(name, "to say something", "")

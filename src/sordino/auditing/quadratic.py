@@ -43,9 +43,7 @@ def extremal_gap(spec: Spec) -> tuple[float, bool]:
     chain, problem = described_chain(spec)
     for name in _UNKEPT:
         if getattr(problem, name) is not None:
-            raise InputError(
-                f"The worst-case quadratic need not satisfy problem.{name}. Remove it, or add an instance to the spec."
-            )
+            raise InputError(f"The worst-case quadratic need not satisfy problem.{name}. Remove it or add an instance.")
     bound = certificate_for(spec, GRADIENT_BOUND)
     largest = math.inf if bound is None else bound.value
     growth = problem.gradient_growth
@@ -148,49 +146,31 @@ def exposed_position(spec: Spec) -> int:
     return min(spec.n, ((chain.steps - 1) % chain.batches_per_epoch(spec.n) + 1) * size) - 1
 
 
-@dataclass(frozen=True, eq=False)
-class PathScore:
+def path_score(
+    spec: Spec, noise: GaussianNoise, weight_decay: float, pulls: Sequence[float], uses: Array, dim: int
+) -> ScoreFunction:
     """Kept paths theta_k = decay_k theta_{k-1} + pull_k [used at k] + scale_k noise, seen along the first axis.
 
-    `pulls` is by how much a use moves the iterate, on the first and on the second dataset. The record is used at step k
-    with probability `uses`, independently; for passes in random order it is still a score, if not the best one.
+    `pulls` is how hard the record pulls on the first and on the second dataset. It is used at step k with probability
+    `uses`, independently; for passes in random order it is still a score, if not the best one.
     """
+    chain = chain_of(spec)
+    eta, scale = chain.step_size.values(chain.steps), noise.scale.values(chain.steps)
+    values = chain.start.values if isinstance(chain.start, PointStart) else None
+    start, decay = 0.0 if values is None else values[0], 1.0 - eta * weight_decay
+    moves = np.outer(pulls, eta / chain.divisor(spec.n))
 
-    chains: int
-    dim: int
-    start: float
-    decay: Array
-    pulls: Array
-    scale: Array
-    uses: Array
-
-    @classmethod
-    def of(
-        cls, spec: Spec, noise: GaussianNoise, weight_decay: float, pulls: Sequence[float], uses: Array, dim: int
-    ) -> "PathScore":
-        """The score of a spec's chain, for records that pull so hard on the first and on the second dataset."""
-        chain = chain_of(spec)
-        eta = chain.step_size.values(chain.steps)
-        values = chain.start.values if isinstance(chain.start, PointStart) else None
-        return cls(
-            chains=chain.chains,
-            dim=dim,
-            start=0.0 if values is None else values[0],
-            decay=1.0 - eta * weight_decay,
-            pulls=np.outer(pulls, eta / chain.divisor(spec.n)),
-            scale=noise.scale.values(chain.steps),
-            uses=uses,
-        )
-
-    def __call__(self, releases: Releases) -> Scores:
+    def score(releases: Releases) -> Scores:
         """The log-likelihood ratio, summed over chains and steps."""
-        path = np.asarray(releases, float).reshape(len(releases), self.chains, len(self.decay), self.dim)[..., 0]
-        before = np.concatenate([np.full_like(path[..., :1], self.start), path[..., :-1]], axis=-1)
-        moved = path - self.decay * before
-        exponents = [(moved * pull - 0.5 * pull**2) / self.scale**2 for pull in self.pulls]
+        path = np.asarray(releases, float).reshape(len(releases), chain.chains, len(decay), dim)[..., 0]
+        before = np.concatenate([np.full_like(path[..., :1], start), path[..., :-1]], axis=-1)
+        moved = path - decay * before
+        exponents = [(moved * pull - 0.5 * pull**2) / scale**2 for pull in moves]
         with np.errstate(divide="ignore"):
-            first, second = (np.logaddexp(np.log1p(-self.uses), np.log(self.uses) + each) for each in exponents)
+            first, second = (np.logaddexp(np.log1p(-uses), np.log(uses) + each) for each in exponents)
         return (second - first).sum(axis=(1, 2))
+
+    return score
 
 
 def extremal_score(spec: Spec, pair: NeighbourPair, weight_decay: float) -> ScoreFunction:
@@ -207,4 +187,4 @@ def extremal_score(spec: Spec, pair: NeighbourPair, weight_decay: float) -> Scor
     if chain.batch.scheme == Scheme.CYCLIC:
         batch = np.arange(chain.steps) % chain.batches_per_epoch(spec.n)
         uses = (batch == pair.position // chain.divisor(spec.n)).astype(float)
-    return PathScore.of(spec, chain.noise, weight_decay, pulls, uses, spec.dim)
+    return path_score(spec, chain.noise, weight_decay, pulls, uses, spec.dim)

@@ -18,7 +18,7 @@ from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.auditing.cluster import FitOnCluster
-    from sordino.auditing.hunter.search import HunterOptions
+    from sordino.auditing.hunter.processes import HunterOptions
     from sordino.auditing.replay.examine import Implementation
     from sordino.ledger.release import StoredRelease
 

@@ -8,7 +8,6 @@ one number, to which every use contributes with its own weight.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from sordino.auditing.quadratic import ANY_SIZE, described_chain, extremal_decay
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.spec import AverageNoiseKind, GaussianNoise, GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
+from sordino.core.spec import AverageNoiseKind, GaussianNoise, GaussianStart, Scheme, Spec, StableNoise
 from sordino.core.validate import InputError
 from sordino.models.exact import LineMixture, StableLaw1D
 from sordino.models.exact.line import StableFamily
@@ -37,7 +36,6 @@ _STORY = "worst-case quadratic"
 Places = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
 class ExtremalAxis:
     """One axis of the chain.
 
@@ -46,32 +44,21 @@ class ExtremalAxis:
     `one_sided`, the other records may all equal the second neighbour's odd one.
     """
 
-    spec: Spec
-    chain: NoisyGradient
-    factors: Array
-    moves: Array
-    scales: Array
-    start_scale: float
-    one_sided: bool
-
-    @classmethod
-    def of(cls, spec: Spec) -> "ExtremalAxis":
+    def __init__(self, spec: Spec) -> None:
         """Read a spec; refused where the worst-case quadratic need not obey what the spec claims."""
-        chain, _ = described_chain(spec)
+        self.spec, (chain, _) = spec, described_chain(spec)
+        self.chain = chain
         if chain.projection is not None:
             raise InputError("An exact audit needs a chain without projection. Use the attack method.")
         if chain.steps > LONGEST:
-            raise InputError(
-                f"Expected at most {LONGEST} steps for an audit of the worst-case quadratic, got {chain.steps}."
-            )
-        gap, one_sided = extremal_gap(spec)
-        sizes, scales = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
+            raise InputError(f"An audit of the worst-case quadratic takes at most {LONGEST} steps, not {chain.steps}.")
+        gap, self.one_sided = extremal_gap(spec)
+        sizes, self.scales = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
         if isinstance(chain.noise, StableNoise) and chain.noise.alpha == 2.0:  # N(0, 2)
-            scales = scales * math.sqrt(2) * (1 + 4 * UNIT_ROUNDOFF)
-        factors = 1.0 - sizes * extremal_decay(spec)
-        moves = sizes * (gap / chain.divisor(spec.n)) * (1 - 8 * UNIT_ROUNDOFF)
-        start_scale = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
-        return cls(spec, chain, factors, moves, scales, start_scale, one_sided)
+            self.scales = self.scales * math.sqrt(2) * (1 + 4 * UNIT_ROUNDOFF)
+        self.factors = 1.0 - sizes * extremal_decay(spec)
+        self.moves = sizes * (gap / chain.divisor(spec.n)) * (1 - 8 * UNIT_ROUNDOFF)
+        self.start_scale = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
 
     @property
     def is_gaussian(self) -> bool:
@@ -93,7 +80,6 @@ class ExtremalAxis:
         return np.minimum(float(size), n - np.arange(self.period, dtype=np.float64) * size) / n
 
 
-@dataclass(frozen=True, eq=False)
 class Influence:
     """What a use at each step leaves in the next released number, which `blocks` names.
 
@@ -101,14 +87,7 @@ class Influence:
     far from 0. `carry` is how much of the released number before is still in the next.
     """
 
-    blocks: Places
-    left: Array
-    error: Array
-    spread: Array
-    carry: Array
-
-    @classmethod
-    def of(cls, spec: Spec, axis: ExtremalAxis, power: float = 2.0) -> "Influence":
+    def __init__(self, spec: Spec, axis: ExtremalAxis, power: float = 2.0) -> None:
         """The influence on what a spec's view shows; refused for an average with Laplace noise.
 
         Spreads of independent terms add as their `power`-th powers.
@@ -119,9 +98,7 @@ class Influence:
         bounds = (np.abs(factors) + _TINY) * (1 + _TINY)
         if spec.view is View.AVERAGE:
             if average is None or average.noise.kind is not AverageNoiseKind.GAUSSIAN:
-                raise InputError(
-                    "An exact audit needs Gaussian noise on the average, not Laplace. Use the attack method."
-                )
+                raise InputError("An exact audit needs Gaussian noise on the average. Use the attack method.")
             shares, noise = np.zeros(steps), average.noise.scale
             shares[np.asarray(kept) - 1] = average.lipschitz.value / len(kept)
             blocks = np.zeros(steps, dtype=np.int64)
@@ -138,11 +115,12 @@ class Influence:
         total = np.bincount(blocks, weights=(scales * largest) ** power).astype(np.float64)
         # The start is common to both neighbours; it widens the first released number only.
         total[0] += (axis.start_scale * largest[0] * (abs(factors[0]) + _TINY)) ** power + noise**power
-        spread = total ** (1 / power) * (1 + _TINY * (steps + 16))
-        left = moves * through / spread[blocks]
-        error = moves * np.maximum(largest - np.abs(through), 0.0) / spread[blocks] + 4 * _TINY * np.abs(left)
-        starts = np.searchsorted(blocks, np.arange(len(spread)))
-        return cls(blocks, left, error, spread, factors[starts] * through[starts])
+        self.blocks, self.spread = blocks, total ** (1 / power) * (1 + _TINY * (steps + 16))
+        self.left = moves * through / self.spread[blocks]
+        unsure = moves * np.maximum(largest - np.abs(through), 0.0) / self.spread[blocks]
+        self.error = unsure + 4 * _TINY * np.abs(self.left)
+        starts = np.searchsorted(blocks, np.arange(len(self.spread)))
+        self.carry = factors[starts] * through[starts]
 
     def summed(self, places: Places, count: int) -> Array:
         """Distance left in each released number (rows) by a record used at the steps of each place, rounded down."""
@@ -174,13 +152,13 @@ def _carried(shares: Array, factors: Array) -> Array:
 
 def extremal_findings(spec: Spec) -> Iterator[LeakFinding]:
     """The neighbours that the certified constants allow and that are known or believed to be the worst."""
-    axis = ExtremalAxis.of(spec)
+    axis = ExtremalAxis(spec)
     leak.refuse_repeated_draws(spec.relation, axis.scheme)
     noise = axis.chain.noise
     if isinstance(noise, StableNoise) and not axis.is_gaussian:
         yield _stable(axis, noise.alpha)
         return
-    influence = Influence.of(spec, axis)
+    influence = Influence(spec, axis)
     if axis.scheme in _FIXED:
         yield _fixed(axis, influence)
     elif influence.blocks[-1] == 0:
@@ -271,10 +249,7 @@ def _all_seen(axis: ExtremalAxis, influence: Influence) -> LeakFinding:
         drawn = ComposedLoss.of_repeated_draws(chain.divisor(n), n, below, chain.chains)
         return LeakFinding(drawn, f"{_STORY}, every step's batch drawn with replacement")
     if axis.scheme not in _ANEW or not every:
-        raise InputError(
-            f"With {axis.scheme.value} batches an exact audit needs a view of the last iterate alone: the "
-            "joint law of several iterates is a mixture in many dimensions. Use the attack method."
-        )
+        raise InputError(f"With {axis.scheme.value} batches an exact audit sees one iterate. Use the attack method.")
     mirrored = axis.spec.relation is Relation.REPLACE_ONE and not (
         axis.one_sided and axis.scheme is Scheme.WITHOUT_REPLACEMENT
     )
@@ -306,11 +281,8 @@ def _stable(axis: ExtremalAxis, alpha: float) -> LeakFinding:
     """Stable noise: the last iterate, projected on the axis along which the neighbours differ."""
     spec = axis.spec
     if spec.view is not View.LAST_ITERATE or axis.start_scale > 0:
-        raise InputError(
-            "Expected the last iterate of a chain with a point start for an exact audit with stable noise, got "
-            f"view {spec.view} and a start of scale {axis.start_scale:g}; use the attack method."
-        )
-    influence, family = Influence.of(spec, axis, alpha), StableFamily(alpha)
+        raise InputError("With stable noise an exact audit needs the last iterate and a point start.")
+    influence, family = Influence(spec, axis, alpha), StableFamily(alpha)
     if axis.scheme in _FIXED:
         gap = float(_distances(axis, influence).max())
         pair = leak.LawPair(StableLaw1D(alpha, gap, 1.0), StableLaw1D(alpha, 0.0, 1.0))

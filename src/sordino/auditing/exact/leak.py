@@ -83,15 +83,8 @@ class GaussianShift(Declared):
         return tuple(TradeOffPoint(float(a), float(b)) for a, b in zip(false_positive, false_negative, strict=True))
 
 
-class _NoTests:
-    """A divergence, or a bracket of the loss, says nothing about single tests."""
-
-    def curve(self) -> tuple[TradeOffPoint, ...]:
-        return ()
-
-
 @dataclass(frozen=True, eq=False)
-class LawPair(_NoTests):
+class LawPair:
     """The laws of what is seen under two neighbours; every answer holds in the worse of the two directions."""
 
     first: ExactLaw
@@ -116,7 +109,7 @@ class LawPair(_NoTests):
 
 
 @dataclass(frozen=True)
-class ComposedLoss(_NoTests):
+class ComposedLoss:
     """The exact composition, read from the lower end of its brackets."""
 
     losses: LossDistribution
@@ -300,9 +293,7 @@ def secret_steps(move: float, total: int, steps: int, chains: int) -> ComposedLo
     if total == 1:
         return GaussianShift(move * math.sqrt(whole * chains) * (1 - 8 * UNIT_ROUNDOFF))
     if not within_reach(move):
-        raise InputError(
-            f"Expected a step whose shift is small compared with its noise for an exact audit, got {move:.3g}."
-        )
+        raise InputError(f"An exact audit needs a step whose shift is small beside its noise, not {move:.3g} of it.")
     rounds = [(AllocationPair(total, total, move), whole)] if whole else []
     rounds += [(AllocationPair(total, rest, move), 1)] if rest else []
     return ComposedLoss(LossDistribution(tuple((pair, count * chains) for pair, count in rounds)))

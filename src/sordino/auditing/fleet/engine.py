@@ -6,7 +6,6 @@ device bit for bit. Gaussians are Box-Muller transforms of them, exact but for r
 compiled program makes an epoch of a group of models, whose size does not depend on how many there are.
 """
 
-from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
@@ -106,22 +105,23 @@ def first_points(start: GaussianStart | PointStart, network: FleetNetwork, keys:
     return jnp.broadcast_to(point, (keys[0].shape[0], network.dim))
 
 
-class Epoch(NamedTuple):
-    """An epoch of one member, by the member's key; every batch has `size` places."""
-
-    key: Array
-    number: Array
-    records: int
-    steps: int
-    size: int
-
-
 @partial(jax.jit, static_argnums=(0, 3, 4))
 def epoch_batches(scheme: Scheme, keys: Keys, epoch: Array, records: int, size: int) -> Array:
     """The records of an epoch's batches, (members, steps, size); beyond the last 0, which `batch_weights` takes out."""
-    steps = -(-records // size)
-    members = jax.random.wrap_key_data(jnp.stack(keys, axis=-1))
-    orders = jax.vmap(lambda key: _ORDERS[scheme](Epoch(key, epoch, records, steps, size)))(members)
+    steps, listed = -(-records // size), jnp.arange(records, dtype=jnp.int32)
+
+    def order(key: Array) -> Array:
+        """The places of an epoch's records of one member in order, shape (records,) or (steps * size,)."""
+        if scheme in {Scheme.FULL, Scheme.CYCLIC}:
+            return listed
+        if scheme is Scheme.SHUFFLE_ONCE:
+            return jax.random.permutation(key, listed)
+        own = jax.random.fold_in(key, epoch)
+        if scheme is Scheme.RESHUFFLED:
+            return jax.random.permutation(own, listed)
+        return _subsets(own, steps, records, size)
+
+    orders = jax.vmap(order)(jax.random.wrap_key_data(jnp.stack(keys, axis=-1)))
     orders = jnp.pad(orders, ((0, 0), (0, steps * size - orders.shape[1])))
     return orders.reshape(-1, steps, size)
 
@@ -134,34 +134,17 @@ def batch_weights(scheme: Scheme, records: int, size: int) -> Array | None:
     return (jnp.arange(steps * size) < records).astype(jnp.float32).reshape(steps, size)
 
 
-def _file_order(epoch: Epoch) -> Array:
-    return jnp.arange(epoch.records, dtype=jnp.int32)
-
-
-def _subsets(epoch: Epoch) -> Array:
+def _subsets(key: Array, steps: int, records: int, size: int) -> Array:
     """A uniform subset for each step, by Floyd's algorithm: a draw that was drawn before is replaced by its limit."""
-    shape = (epoch.steps, epoch.size)
-    limits = jnp.arange(epoch.records - epoch.size, epoch.records, dtype=jnp.int32)
-    drawn = jax.random.randint(jax.random.fold_in(epoch.key, epoch.number), shape, 0, limits + 1)
+    limits = jnp.arange(records - size, records, dtype=jnp.int32)
+    drawn = jax.random.randint(key, (steps, size), 0, limits + 1)
 
     def fill(place: Array, chosen: Array) -> Array:
         # Places not filled yet hold -1, which is never drawn.
         taken = jnp.any(chosen == drawn[:, place, None], axis=1)
         return chosen.at[:, place].set(jnp.where(taken, limits[place], drawn[:, place]))
 
-    return jax.lax.fori_loop(0, epoch.size, fill, jnp.full(shape, -1, jnp.int32)).reshape(-1)
-
-
-# The places of an epoch's records in order, shape (records,) or (steps * size,).
-_ORDERS: dict[Scheme, Callable[[Epoch], Array]] = {
-    Scheme.FULL: _file_order,
-    Scheme.CYCLIC: _file_order,
-    Scheme.SHUFFLE_ONCE: lambda epoch: jax.random.permutation(epoch.key, _file_order(epoch)),
-    Scheme.RESHUFFLED: lambda epoch: jax.random.permutation(
-        jax.random.fold_in(epoch.key, epoch.number), _file_order(epoch)
-    ),
-    Scheme.WITHOUT_REPLACEMENT: _subsets,
-}
+    return jax.lax.fori_loop(0, size, fill, jnp.full((steps, size), -1, jnp.int32)).reshape(-1)
 
 
 # A step's numbers should stay in the cache of a processor, and fit the memory of an accelerator with room to spare.

@@ -104,13 +104,6 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def residual_of(model: Model, scores: Array, y: Array) -> Array:
-    """The derivative of the loss in the scores, shape (..., outputs), for targets y, shape (...)."""
-    if isinstance(model, MLPRegression):
-        return model.noise_precision * (scores - y[..., None])
-    return jax.nn.softmax(scores) - (y.astype(jnp.int32)[..., None] == jnp.arange(scores.shape[-1], dtype=jnp.int32))
-
-
 @dataclass(frozen=True)
 class DenseFleet(FleetNetwork):
     """Copies of a dense network."""
@@ -127,8 +120,7 @@ class DenseFleet(FleetNetwork):
 
     def gradient_sum(self, parts: Parts, X: Array, y: Array, weights: Array, clip_norm: float | None) -> Parts:
         inputs, scores = forward(parts, X, self.model.activation)
-        delta = residual_of(self.model, scores, y)
-        deltas, _ = backward(parts, inputs, delta, self.model.activation)
+        deltas = backward(parts, inputs, self.model.output_gradient(scores, y), self.model.activation)
         factors = weights
         if clip_norm is not None:
             factors = weights * clip_factors(dense_squares(inputs, deltas), clip_norm, self.dim)
@@ -144,24 +136,20 @@ def forward(parts: Parts, X: Array, act: str) -> tuple[list[Array], Array]:
     return inputs, inputs[-1] @ parts[-2] + parts[-1][:, None, :]
 
 
-def backward(parts: Parts, inputs: list[Array], delta: Array, act: str) -> tuple[list[Array], Array]:
-    """The derivatives in the output of every layer before its activation, first layer first; the first one's again."""
-    slope = SLOPES[act]
-    deltas = [delta]
+def backward(parts: Parts, inputs: list[Array], delta: Array, act: str) -> list[Array]:
+    """The derivatives in the output of every layer before its activation, first layer first."""
+    slope, deltas = SLOPES[act], [delta]
     for weight, values in zip(parts[-2:0:-2], inputs[:0:-1], strict=True):
         deltas.insert(0, (deltas[0] @ weight.transpose(0, 2, 1)) * slope(values))
-    return deltas, deltas[0]
+    return deltas
 
 
 def dense_squares(inputs: list[Array], deltas: list[Array]) -> Array:
     """The squared norm of each example's gradient in these layers, shape (models, batch)."""
-    return sum(
-        (
-            jnp.sum(delta * delta, axis=-1) * (1.0 + jnp.sum(values * values, axis=-1))
-            for values, delta in zip(inputs, deltas, strict=True)
-        ),
-        start=jnp.zeros(()),
-    )
+    squares = jnp.zeros(())
+    for values, delta in zip(inputs, deltas, strict=True):
+        squares = squares + jnp.sum(delta * delta, axis=-1) * (1.0 + jnp.sum(values * values, axis=-1))
+    return squares
 
 
 def outer_sums(inputs: list[Array], deltas: list[Array]) -> Parts:

@@ -102,10 +102,8 @@ class Event:
     def holds(self, sample: Sample) -> NDArray[np.bool_]:
         if self.test == "in":
             return np.array([text in self.value for text in sample.texts(self.feature)], bool)
-        values = sample.numbers(self.feature)
-        if self.test == ">=":
-            return values >= self.value
-        return values <= self.value if self.test == "<=" else values == self.value
+        compared = {">=": np.greater_equal, "<=": np.less_equal, "==": np.equal}[self.test]
+        return compared(sample.numbers(self.feature), self.value)
 
 
 def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[OutputFeature]:

@@ -20,18 +20,19 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from scipy.stats import rankdata
 
 from sordino.auditing.hunter import worker
-from sordino.core.validate import InputError
+from sordino.core.validate import OPEN_UNIT, POSITIVE, Declared, InputError, Interval
 
 Cell = float | int | str
 Record = Cell | tuple[Cell, ...]
 Table = tuple[Record, ...]
 MOST_HANGS, MOST_DEATHS, PATIENCE = 3, 24, 120.0
+_AFRESH = "It keeps state between calls; make each call start afresh."
 # Tables of one request at most; deviations of a dependence; answers that a seeded generator is judged by.
 _PIECE, _DEVIATIONS, _SURE = 64, 6.0, 64
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")} | {
@@ -93,42 +94,46 @@ class HunterTarget:
         module, name = getattr(mechanism, "__module__", None), getattr(mechanism, "__qualname__", "")
         file = getattr(sys.modules.get(module or ""), "__file__", None)
         if not module or not name or "<" in name:
-            raise InputError(
-                "Another process cannot import a lambda or a function made inside another function. Put it at the "
-                "top level of a module or a file."
-            )
+            raise InputError("No other process can import a lambda or an inner function. Put it at a file's top level.")
         if module == "__main__" and file is None:
-            raise InputError(
-                "Another process cannot import a function typed into a session. Save it in a module first."
-            )
+            raise InputError("Another process cannot import what is typed into a session. Save it in a file.")
         if module == "__main__":
             return HunterTarget(f"python:{file}:{name}", "file", os.path.abspath(str(file)), name)
         return HunterTarget(f"python:{module}:{name}", "module", module, name)
 
 
+@dataclass(frozen=True, kw_only=True)
+class HunterOptions(Declared):
+    """How long and how surely to hunt: `confidence` is joint over all that is tried; `calls` replace `seconds`.
+
+    A call that takes longer than `call_seconds` is ended. `python` is the interpreter of the callable; `folders` are
+    searched for modules first.
+    """
+
+    confidence: Annotated[float, OPEN_UNIT] = 0.999
+    seconds: Annotated[float, POSITIVE] = 60.0
+    calls: Annotated[int | None, Interval(100)] = None
+    seed: Annotated[int | None, Interval(0, 2**128 - 1)] = None
+    processes: Annotated[int, Interval(1, 64)] = 2
+    call_seconds: Annotated[float, POSITIVE] = 10.0
+    python: str | None = None
+    folders: tuple[str, ...] = ()
+
+
 class Workers:
     """Processes of one target, each call for `call_seconds` at most; use as a context, so that none is left behind."""
 
-    def __init__(
-        self,
-        target: HunterTarget,
-        *,
-        python: str | None = None,
-        processes: int = 2,
-        call_seconds: float = 10.0,
-        folders: Sequence[str] = (),
-    ) -> None:
-        self.target, self.python, self.folders = target, python or sys.executable, folders
+    def __init__(self, target: HunterTarget, options: HunterOptions) -> None:
+        self.target, self.options, self.python = target, options, options.python or sys.executable
         if shutil.which(self.python) is None:
             raise InputError(f"Expected the path of a Python interpreter, got {self.python!r}, which cannot be run.")
-        self.call_seconds, self._count = call_seconds, processes
         self._processes: list[_Process] = []
         self._free: SimpleQueue[_Process] = SimpleQueue()
         self.hangs = self.deaths = self.answers = 0
 
     def __enter__(self) -> "Workers":
         try:
-            for _ in range(self._count):
+            for _ in range(self.options.processes):
                 self._processes.append(_Process(self))
                 self._free.put(self._processes[-1])
         except BaseException:
@@ -147,17 +152,18 @@ class Workers:
         return self._processes[0].declared
 
     def run(self, tables: Sequence[Table]) -> list[CallOutput]:
-        size = max(1, min(_PIECE, len(tables) // (4 * self._count)))
+        size = max(1, min(_PIECE, len(tables) // (4 * self.options.processes)))
         pieces = [tables[first : first + size] for first in range(0, len(tables), size)]
-        with ThreadPoolExecutor(self._count) as threads:
-            return [output for outputs in threads.map(self._outputs, pieces) for output in outputs]
 
-    def _outputs(self, tables: Sequence[Table]) -> list[CallOutput]:
-        process = self._free.get()
-        try:
-            return process.outputs(tables)
-        finally:
-            self._free.put(process)
+        def answered(piece: Sequence[Table]) -> list[CallOutput]:
+            process = self._free.get()
+            try:
+                return process.outputs(piece)
+            finally:
+                self._free.put(process)
+
+        with ThreadPoolExecutor(self.options.processes) as threads:
+            return [output for outputs in threads.map(answered, pieces) for output in outputs]
 
     def run_in_each(self, table: Table, calls: int) -> list[list[CallOutput]]:
         """So many outputs on one table from every process, to compare what processes begin with."""
@@ -191,7 +197,7 @@ class _Process:
         # Both are pipes, as was asked for.
         self._requests, self._answers = cast("IO[bytes]", self._child.stdin), cast("IO[bytes]", self._child.stdout)
         self.history: deque[tuple[Table, CallOutput]] = deque(maxlen=20_000)
-        path = [*workers.folders, os.getcwd(), *(place for place in sys.path if own and place)]
+        path = [*workers.options.folders, os.getcwd(), *(place for place in sys.path if own and place)]
         self._send({"target": [target.place, target.where, target.attribute], "path": path})
         first = self._line(PATIENCE)
         if isinstance(first, str) or "refused" in first:
@@ -206,19 +212,18 @@ class _Process:
         while len(found) < len(tables):
             if not sent:
                 self._send(tables[len(found) :])
-            answer = self._line(workers.call_seconds)
+            answer = self._line(workers.options.call_seconds)
             sent = not isinstance(answer, str)
             if isinstance(answer, dict):
                 raise InputError(
-                    f"Expected {workers.target.words} to return numbers, texts, lists, dicts or arrays, but "
-                    f"{answer['refused']}; return data."
+                    f"{workers.target.words} must return numbers, texts or collections of them: {answer['refused']}."
                 )
             if isinstance(answer, str):
                 workers.hangs, workers.deaths = workers.hangs + (answer == "hung"), workers.deaths + (answer != "hung")
                 if workers.hangs >= MOST_HANGS:
                     raise InputError(
-                        f"{MOST_HANGS} calls of {workers.target.words} did not end within {workers.call_seconds:g} s. "
-                        "Allow longer calls, or declare a domain of smaller tables."
+                        f"{MOST_HANGS} calls of {workers.target.words} did not end within "
+                        f"{workers.options.call_seconds:g} s. Allow longer calls, or declare smaller tables."
                     )
                 if workers.deaths >= MOST_DEATHS and not workers.answers:
                     raise InputError(f"The process of {workers.target.words} {answer} in {MOST_DEATHS} calls.")
@@ -273,25 +278,16 @@ def refuse_seeded(workers: Workers, table: Table, words: str) -> None:
         # Eight answers of a fair coin agree in one of 256 hunts, all of these in none.
         first, second = workers.run_in_each(table, _SURE)[:2]
     if first == second and len(set(first)) > 1:
-        raise InputError(
-            f"{words} gives the same outputs in every process. Its generator is seeded, so its noise can be "
-            "subtracted. Draw the seed from the operating system."
-        )
+        raise InputError(f"{words} gives the same outputs in every process. Do not seed its generator.")
     if len(set(first)) == len(set(second)) == 1 and first != second:
-        raise InputError(
-            f"{words} gives one answer for all calls in a process. It keeps state between calls; make each "
-            "call start afresh."
-        )
+        raise InputError(f"{words} gives one answer for all calls in a process. {_AFRESH}")
 
 
 def refuse_dependent(workers: Workers, words: str) -> None:
     """Refuse calls that depend on earlier ones; calls were made in random order, so chance does so once in 10^7."""
     for history in workers.histories:
         if dependence(history) > _DEVIATIONS:
-            raise InputError(
-                f"The outputs of {words} depend on earlier calls. It keeps state between calls; make each call "
-                "start afresh."
-            )
+            raise InputError(f"The outputs of {words} depend on earlier calls. {_AFRESH}")
 
 
 def dependence(history: Sequence[tuple[Table, CallOutput]]) -> float:

@@ -4,13 +4,13 @@ import inspect
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sordino.auditing.hunter import worker
 from sordino.auditing.hunter.domain import PrivacyClaim
-from sordino.auditing.hunter.processes import HunterTarget, Workers, refuse_dependent, refuse_seeded
-from sordino.auditing.hunter.search import Hunt, HunterOptions, Refutation
+from sordino.auditing.hunter.processes import HunterOptions, HunterTarget, Workers, refuse_dependent, refuse_seeded
+from sordino.auditing.hunter.search import Hunt, Refutation
 from sordino.core.gaussian import show_down
 from sordino.core.validate import InputError
 
@@ -19,18 +19,9 @@ from sordino.core.validate import InputError
 class HunterReport:
     """What a hunt found out about a claim.
 
-    Attributes:
-        target: what was audited, as it was named.
-        claim: what was claimed of it.
-        epsilon: lower bound on epsilon at the claim's delta that the counts prove; 0 when nothing was proved.
-        confidence: joint, over every pair and event that was tried.
-        refutation: the pair, the event and its counts; None when the claim is not refuted.
-        script: a Python program that counts the event again; empty when the claim is not refuted.
-        pairs: how many pairs of neighbours were tried.
-        tests: how many events were counted on fresh runs; without one no claim can be refuted.
-        calls: how many calls were made.
-        wall_seconds: that the hunt took.
-        cpu_seconds: of this process and the workers that the hunt started.
+    `epsilon` is the lower bound at the claim's delta that the counts prove, with joint `confidence` over every pair and
+    event that was tried. If the claim is refuted, `refutation` says how, and `script` is a program that counts the
+    event again. `tests` events were counted on fresh runs. Seconds of the processor are those of all processes.
     """
 
     target: str
@@ -107,9 +98,8 @@ def hunt(mechanism: Callable[..., Any] | str, claim: Any, options: HunterOptions
     parsed = None if claim is None else PrivacyClaim.parse(claim)
     target = HunterTarget.parse(mechanism) if isinstance(mechanism, str) else HunterTarget.of(mechanism)
     begin, before = time.monotonic(), _cpu()
-    how = {"python": options.python, "call_seconds": options.call_seconds, "folders": options.folders}
     # Two processes at least, to compare what they begin with.
-    with Workers(target, processes=max(2, options.processes), **how) as workers:
+    with Workers(target, replace(options, processes=max(2, options.processes))) as workers:
         if parsed is None and workers.declared is None:
             raise InputError("This callable has no claim. Give --claim, or define CLAIMS in its module.")
         parsed = PrivacyClaim.parse(workers.declared) if parsed is None else parsed
@@ -118,10 +108,7 @@ def hunt(mechanism: Callable[..., Any] | str, claim: Any, options: HunterOptions
         found = hunter.run()
         refuse_dependent(workers, target.words)
     if hunter.only_failure:
-        raise InputError(
-            f"Expected {target.words} to return on some table of the domain, but every call failed in the same way: "
-            f"{hunter.only_failure}."
-        )
+        raise InputError(f"Of {target.words} every call failed in the same way: {hunter.only_failure}.")
     return HunterReport(
         target=target.words,
         claim=parsed,

@@ -10,40 +10,21 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sordino.auditing.confidence import ErrorCounts
 from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, variations
 from sordino.auditing.hunter.features import Event, Sample, best_events, evidence
-from sordino.auditing.hunter.processes import CallOutput, Table
+from sordino.auditing.hunter.processes import CallOutput, HunterOptions, Table
 from sordino.auditing.lower_bound import log_ratio
-from sordino.core.validate import OPEN_UNIT, POSITIVE, Declared, Interval
 
 ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3  # shares of the work in each round; a round searches, then tests its finalists
 SEARCHED, TEST_SHARES = 0.6, (0.6, 0.6, 1.0)  # of a round; of what is left for tests, one finalist after the other
 TESTS = len(ROUNDS) * FINALISTS
 START, SLOW, LEAST_TEST, MOST_TEST = 24, 3000, 32, 400_000
 AskFor = Callable[[Sequence[Table]], list[CallOutput]]  # one output for each table, in order
-
-
-@dataclass(frozen=True, kw_only=True)
-class HunterOptions(Declared):
-    """How long and how surely to hunt: `confidence` is joint over all that is tried; `calls` replace `seconds`.
-
-    A call that takes longer than `call_seconds` is ended. `python` is the interpreter of the callable; `folders` are
-    searched for modules first.
-    """
-
-    confidence: Annotated[float, OPEN_UNIT] = 0.999
-    seconds: Annotated[float, POSITIVE] = 60.0
-    calls: Annotated[int | None, Interval(100)] = None
-    seed: Annotated[int | None, Interval(0, 2**128 - 1)] = None
-    processes: Annotated[int, Interval(1, 64)] = 2
-    call_seconds: Annotated[float, POSITIVE] = 10.0
-    python: str | None = None
-    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,7 +101,10 @@ class Hunt:
                 if self._clear(self._best[0], (end - self.calls) // 2) or self.calls == before:
                     break
             self._check()
-            for share_of_rest, (pair, event) in zip(TEST_SHARES, self._finalists(), strict=False):
+            # The events to test are at most two of one pair.
+            found = [(one.score, pair, one.event) for pair in self._best[:6] for one in self._promising(pair)[:2]]
+            finalists = sorted(found, key=lambda one: -one[0])[:FINALISTS]
+            for share_of_rest, (_, pair, event) in zip(TEST_SHARES, finalists, strict=False):
                 tested = self._tested(pair, event, int(share_of_rest * (end - self.calls) / 2))
                 if tested is not None and tested.epsilon > self.claim.epsilon:
                     return tested
@@ -194,11 +178,6 @@ class Hunt:
     def _clear(self, pair: TablePair, most: int) -> bool:
         """Whether so many fresh runs a side would probably refute the claim."""
         return any(self._needed(one.rate, one.other_rate, most) is not None for one in self._promising(pair)[:1])
-
-    def _finalists(self) -> list[tuple[TablePair, Event]]:
-        """The events to test, at most two of one pair."""
-        found = [(one.score, pair, one.event) for pair in self._best[:6] for one in self._promising(pair)[:2]]
-        return [(pair, event) for _, pair, event in sorted(found, key=lambda one: -one[0])[:FINALISTS]]
 
     def _tested(self, pair: TablePair, event: Event, most: int) -> Refutation | None:
         """Fresh runs on both tables, as many as seem to be needed and not more than allowed; None when hopeless."""

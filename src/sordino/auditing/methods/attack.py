@@ -61,7 +61,7 @@ _OF_CURVE = 0.1  # of the failure probability, what the trade-off curve of count
 
 def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     """Many models whose scores are N(shift, 1) and N(0, 1), or half of it either way: their means bound the shift."""
-    planted = GroupedCanaries.of(spec)
+    planted = GroupedCanaries(spec)
     position = int(planted.positions[0])
     pair, each_side = quadratic.extremal_rows(spec, position), options.models // 2
     failure = 1.0 - options.confidence

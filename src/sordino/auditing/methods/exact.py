@@ -14,8 +14,9 @@ import numpy as np
 
 from sordino.accounting.bounds.matrix import attained, hidden_uses
 from sordino.accounting.evaluate import evaluate, theorems
+from sordino.auditing.exact import leak
 from sordino.auditing.exact.extremal_chain import extremal_findings
-from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, LawPair, LeakFinding, refuse_repeated_draws
+from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, LawPair, LeakFinding, RandomShiftLeak
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core import spec as specs
@@ -53,7 +54,8 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
         seed_policy="This audit drew no random numbers: it computed the distributions of the results, by formula or by "
         "numerical integration.",
         examined=Examined.DESCRIPTION,
-        curve=best.leak.curve(),
+        # A divergence, or a bracket of the loss, says nothing about single tests.
+        curve=best.leak.curve() if isinstance(best.leak, GaussianShift | RandomShiftLeak) else (),
     )
 
 
@@ -131,10 +133,7 @@ def _regression(potential: specs.LinearRegression, spec: Spec, draws: int) -> It
 def _(run: specs.NoisedSums, spec: Spec) -> Iterator[LeakFinding]:
     """A record that moves every round by the round's whole sensitivity; one round is seen whatever the view."""
     if spec.view is not View.ALL_ITERATES and run.rounds > 1:
-        raise InputError(
-            f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; the law of what later "
-            "rounds leave of earlier ones is not known."
-        )
+        raise InputError(f"An exact audit of several rounds needs the view all-iterates, not {spec.view}.")
     ratios, scheme = (1 - 1e-15) / run.relative_noise(spec.relation), run.sampling.scheme
     one = "a record" if column_of(spec.unit) is None else "a unit"
     # A rate of its own leaves records out of batches of any size, and so do draws with replacement.
@@ -143,7 +142,7 @@ def _(run: specs.NoisedSums, spec: Spec) -> Iterator[LeakFinding]:
         shift = GaussianShift(math.sqrt(math.fsum(np.square(ratios).tolist())) * (1 - 1e-14))
         yield LeakFinding(shift, f"{one} that moves every round by its whole sensitivity")
     elif scheme is Scheme.WITH_REPLACEMENT:
-        refuse_repeated_draws(spec.relation, scheme)
+        leak.refuse_repeated_draws(spec.relation, scheme)
         drawn = ComposedLoss.of_repeated_draws(run.batch_size, run.records, ratios, 1)
         yield LeakFinding(drawn, f"{one} that moves a round by all it may, every time it is drawn")
     elif scheme in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
@@ -151,10 +150,7 @@ def _(run: specs.NoisedSums, spec: Spec) -> Iterator[LeakFinding]:
         losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
         yield LeakFinding(losses, f"{one} that moves a round by all it may when it is drawn")
     else:
-        raise InputError(
-            f"Expected independent batches for an exact audit of rounds, got {scheme.value} ones; the "
-            "steps that use a record are hidden."
-        )
+        raise InputError(f"An exact audit of rounds needs independent batches, not {scheme.value} ones.")
 
 
 @_explored.register(specs.NoisedAnswer)
@@ -194,10 +190,7 @@ def _of_ridge(spec: Spec) -> Iterator[LeakFinding]:
     instance = audit_instance(spec)
     model = instance.model
     if not isinstance(model, GaussianLinear):
-        raise InputError(
-            f"Expected the model ridge for an exact audit of an instance, got {type(model).__name__}; "
-            "use the attack method, or leave the instance out."
-        )
+        raise InputError(f"An exact audit of an instance needs the model ridge, not {type(model).__name__}.")
     check_regulariser(spec, model)
     solved = [
         (pair, LawPair(_law(spec, model, pair.first), _law(spec, model, pair.second))) for pair in instance.pairs()
@@ -229,8 +222,7 @@ def findings(spec: Spec) -> tuple[LeakFinding, ...]:
     explored = tuple(_explored(spec.algorithm, spec))
     if not explored:
         raise InputError(
-            f"The law of this {specs.ALGORITHMS.word_of(spec.algorithm)} run is not known, so it has no exact audit. "
-            "Use another method."
+            f"The law of a {specs.ALGORITHMS.word_of(spec.algorithm)} run is not known, so it has no exact audit."
         )
     return explored
 

@@ -50,7 +50,7 @@ def one_run(spec: Spec, options: AuditOptions) -> LowerBound:
     chain_of(spec)
     if reason := why_not_linear(spec):
         return one_run_guesses(spec, options, reason)
-    planted = GroupedCanaries.of(spec)
+    planted = GroupedCanaries(spec)
     need_feasible(planted.spec, 1)
     generator = np.random.default_rng(np.random.SeedSequence(options.seed))
     heads = np.zeros(planted.groups, bool)
@@ -211,14 +211,13 @@ def why_not_linear(spec: Spec) -> str:
         return "its batches are hidden"
     if chain.batch.scheme is Scheme.CYCLIC and spec.relation is Relation.ADD_REMOVE:
         return "a record that is left out moves all others to other batches"
-    if not ExtremalAxis.of(spec).is_gaussian:
+    if not ExtremalAxis(spec).is_gaussian:
         return "its noise is not Gaussian"
     if spec.average is not None and spec.average.noise.kind is not AverageNoiseKind.GAUSSIAN:
         return "the noise on the average is not Gaussian"
     return ""
 
 
-@dataclass(frozen=True, eq=False)
 class GroupedCanaries:
     """`groups` of `size` canaries, along an axis each, at `positions`, in the steps that the release remembers best.
 
@@ -226,38 +225,23 @@ class GroupedCanaries:
     the released numbers give noise of variance 1; `through` is how much of the number before is in the next.
     """
 
-    spec: Spec
-    shift: float
-    groups: int
-    size: int
-    pull: float
-    positions: NDArray[np.int64]
-    weights: Array
-    through: Array
-
-    @classmethod
-    def of(cls, spec: Spec) -> "GroupedCanaries":
+    def __init__(self, spec: Spec) -> None:
         """As many canaries as fit; the chain has to be one that `why_not_linear` says nothing against."""
-        spec = shown_axes(spec)
-        chain = chain_of(spec)
-        axis = ExtremalAxis.of(spec)
+        self.spec = spec = shown_axes(spec)
         gap, _ = extremal_gap(spec)
-        pull = gap / 2 if spec.relation is Relation.REPLACE_ONE else gap
-        place, shift, weights, through = _best_batch(spec, axis)
-        size = chain.divisor(spec.n)
+        self.pull = gap / 2 if spec.relation is Relation.REPLACE_ONE else gap
+        place, self.shift, self.weights, self.through = _best_batch(spec, ExtremalAxis(spec))
+        size = chain_of(spec).divisor(spec.n)
         standing = np.arange(place * size, min((place + 1) * size, spec.n))[:MOST_CANARIES]
-        groups = min(_GROUPS, spec.dim, len(standing))
-        each = len(standing) // groups
+        self.groups = min(_GROUPS, spec.dim, len(standing))
+        self.size = len(standing) // self.groups
         drift = None if spec.problem is None else spec.problem.drift_bound
         if drift is not None:  # the mean pull of all groups together is a drift, too
-            each = min(each, math.floor(drift.value * size / (pull * math.sqrt(groups))))
-        if each < 1:
+            self.size = min(self.size, math.floor(drift.value * size / (self.pull * math.sqrt(self.groups))))
+        if self.size < 1:
             raise InputError("The drift bound leaves no room for a canary along each axis.")
-        return cls(spec, shift, groups, each, pull, standing[: groups * each], weights, through)
-
-    @property
-    def fit(self) -> ChainFit:
-        return ChainFit(self.spec, ConstantPull(weight_decay=extremal_decay(self.spec)))
+        self.positions = standing[: self.groups * self.size]
+        self.fit = ChainFit(spec, ConstantPull(weight_decay=extremal_decay(spec)))
 
     def flipped(self, heads: Coins) -> Dataset:
         """The table that the coins decide: a group pulls forward, or backward, or under add-remove is not there."""
@@ -283,7 +267,7 @@ def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Arra
     """The batch whose records show most, their shift, the weights of a score, and what stays of a number."""
     # What runs releases the average of the parameters themselves.
     shown = spec if spec.average is None else spec.with_values({"average.lipschitz": 1.0})
-    influence, chain = Influence.of(shown, axis), axis.chain
+    influence, chain = Influence(shown, axis), axis.chain
     period = 1 if chain.batch.scheme is Scheme.FULL else chain.batches_per_epoch(spec.n)
     numbers, steps = len(influence.spread), len(influence.left)
     keys = influence.blocks * period + np.arange(steps) % period

@@ -41,7 +41,7 @@ from sordino.accounting.evaluate import tightest
 from sordino.auditing.experiment import About, ChainFit, Releases, chain_of, need_feasible, record_losses
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
-from sordino.auditing.quadratic import ConstantPull, PathScore, extremal_decay, extremal_gap, shown_axes
+from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_gap, path_score, shown_axes
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import narrow, up
 from sordino.core.spec import GaussianNoise, PointStart, Spec
@@ -69,7 +69,12 @@ def p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) 
     wrong = 1.0 / (1.0 + math.exp(min(epsilon, _LARGEST_EPSILON)))
     # P[W >= v] = P[Bin(r, wrong) <= r - v].
     tail = float(special.betaincc(guesses - right + 1.0, float(right), wrong))
-    ratio = _tail_over_atom(guesses, right, wrong, tail)
+    # P[W >= v] / P[W = v]; beyond the mode it is at most r - v + 1, which serves where the atom underflows.
+    log_ways = special.gammaln(guesses + 1.0) - special.gammaln(right + 1.0) - special.gammaln(guesses - right + 1.0)
+    log_atom = log_ways + right * math.log1p(-wrong) + (guesses - right) * math.log(wrong)
+    ratio = math.inf if tail > 0.5 else guesses - right + 1.0
+    if log_atom > -600.0:
+        ratio = tail * float(np.exp(-log_atom))
     return min(1.0, up((tail + (1.0 - tail) * ratio * coins * delta / right) * (1 + _RELATIVE)))
 
 
@@ -87,20 +92,6 @@ def epsilon_from_guesses(coins: int, guesses: int, right: int, delta: float, con
         low, high = high, 2 * high
     # Whatever lies at the lower end was refuted, and with it everything below: (epsilon, delta) implies larger epsilon.
     return narrow(allowed, low, high, near=0.0, halvings=36)[0]
-
-
-def _tail_over_atom(guesses: int, right: int, wrong: float, tail: float) -> float:
-    """P[W >= v] / P[W = v]; beyond the mode it is at most r - v + 1, which serves where the atom underflows."""
-    log_atom = (
-        special.gammaln(guesses + 1.0)
-        - special.gammaln(right + 1.0)
-        - special.gammaln(guesses - right + 1.0)
-        + right * math.log1p(-wrong)
-        + (guesses - right) * math.log(wrong)
-    )
-    if log_atom > -600.0:
-        return tail * float(np.exp(-log_atom))
-    return math.inf if tail > 0.5 else guesses - right + 1.0
 
 
 _EACH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -299,7 +290,7 @@ def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
         return lambda release: np.asarray(release, float).reshape(-1, spec.dim).mean(axis=0)
     gap, _ = extremal_gap(spec)
     pulls = (-gap / 2, gap / 2) if spec.relation is Relation.REPLACE_ONE else (0.0, gap)
-    ratio = PathScore.of(spec, chain.noise, weight_decay, pulls, np.full(chain.steps, chain.rate(spec.n)), dim=1)
+    ratio = path_score(spec, chain.noise, weight_decay, pulls, np.full(chain.steps, chain.rate(spec.n)), dim=1)
 
     def scores(release: Releases) -> NDArray[np.float64]:
         points = np.asarray(release, float).reshape(chain.chains * chain.steps, spec.dim)

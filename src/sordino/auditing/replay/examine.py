@@ -29,14 +29,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
-from sordino.auditing.replay.plan import (
-    Replayed,
-    compare,
-    hidden_batches,
-    participation_faults,
-    planned_calls,
-    unreached,
-)
+from sordino.auditing.replay import plan
+from sordino.auditing.replay.plan import Replayed, compare, planned_calls
 from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.results import Result, ResultTable
 from sordino.core.spec import Scheme, Spec
@@ -204,7 +198,7 @@ def examine(
     faults: Sequence[str] = (),
 ) -> Implementation:
     """Record and replay every trial, and hold it against the description; `checks` and `faults` came before."""
-    failure = (1.0 - number("confidence", confidence, OPEN_UNIT)) * (0.5 if hidden_batches(spec) else 1.0)
+    failure = (1.0 - number("confidence", confidence, OPEN_UNIT)) * (0.5 if plan.hidden_batches(spec) else 1.0)
     recorder = Recorder() if recorder is None else recorder
     begin = time.process_time()
     found, drawn, size, complete = _Found(spec, begin + seconds, dict.fromkeys(faults)), 0, math.inf, True
@@ -238,13 +232,14 @@ def examine(
     while any([pairs.vary() for pairs in tried]):
         pass
     law, realised, planned = found.worst[2].total
-    found.note(participation_faults(spec, found.taken, failure), "")
+    found.note(plan.participation_faults(spec, found.taken, failure), "")
     reached, sampled = tuple(float(one) for one in found.reached), _sampled(spec)
     looked_at = {
         "scales": f"noise scale of {len(reached)} sums, compared with the plan (bound times multiplier)",
         "noise": f"size of {drawn:,} noise draws, in total and for each sum",
         "shifts": f"{sum(one >= REACHED for one in reached)} of {len(reached)} sums moved at least {REACHED:g} times "
-        f"the plan; smallest: {min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),
+        f"the plan; smallest: {min(reached, default=0.0):.2f}"
+        + ("" if sampled else plan.unreached(spec, REACHED, reached)),
         "release": "all arrays and texts of the release, which must be the same for all neighbours",
     } | ({"batches": "who takes part in which step; other batches must give the same release"} if sampled else {})
     return Implementation(
@@ -271,7 +266,7 @@ class _Pairs:
 
     def __init__(self, found: _Found, recorder: Recorder, trial: ReplayTrial, first: Recording) -> None:
         self.first, self._found, self._recorder, self._trial = first, found, recorder, trial
-        self._replays, self._words = [first], [trial.tables[0][0]]
+        self._replays = [(trial.tables[0][0], first)]
         self._points = [[point] for point in _points(first)]
         self._bounds = [planned.bound for planned in planned_calls(found.spec)]
         self._best: dict[int, tuple[float, int, int]] = {}
@@ -299,32 +294,29 @@ class _Pairs:
             self._found.taken.append(ratios)
         elif not self._found.refuted:
             self._found.pairs += place - 1
-            for at in sorted(self._furthest(_points(replay), place)):
+            partners = set[int]()
+            for call, (known, point, bound) in enumerate(
+                zip(self._points, _points(replay), self._bounds, strict=False)
+            ):
+                known.append(point)
+                if bound:
+                    order = 2 if self.first.calls[call].call.law is Law.GAUSSIAN else 1
+                    apart = np.linalg.norm(np.array(known[:-1]) - point, order, axis=1) / bound
+                    at = int(np.argmax(apart))
+                    self._note(call, float(apart[at]), at, place)
+                    if at and apart[at] > self._found.reached[call]:  # further than between any two before
+                        partners.add(at)
+            for at in sorted(partners):
                 self._compare(at, replay, name)
-        self._replays.append(replay)
-        self._words.append(name)
-
-    def _furthest(self, points: list[NDArray[np.float64]], place: int) -> set[int]:
-        """The earlier tables from which a call moved further than between any two before."""
-        partners = set()
-        for call, (known, point, bound) in enumerate(zip(self._points, points, self._bounds, strict=False)):
-            known.append(point)
-            if bound:
-                order = 2 if self.first.calls[call].call.law is Law.GAUSSIAN else 1
-                apart = np.linalg.norm(np.array(known[:-1]) - point, order, axis=1) / bound
-                at = int(np.argmax(apart))
-                self._note(call, float(apart[at]), at, place)
-                if apart[at] > self._found.reached[call]:
-                    partners.add(at)
-        return partners - {0}
+        self._replays.append((name, replay))
 
     def _note(self, call: int, ratio: float, at: int, place: int) -> None:
         if ratio > self._best.get(call, (-1.0, 0, 0))[0]:
             self._best[call] = ratio, at, place
 
     def _compare(self, at: int, replay: Recording, name: str) -> NDArray[np.float64]:
-        pair = f"{self._trial.words}: {self._words[at]} or {name}"
-        return self._found.add(pair, compare(self._found.spec, self._replays[at], replay))
+        known, earlier = self._replays[at]
+        return self._found.add(f"{self._trial.words}: {known} or {name}", compare(self._found.spec, earlier, replay))
 
 
 def _points(recording: Recording) -> list[NDArray[np.float64]]:
@@ -354,10 +346,9 @@ def _drawn(recordings: Sequence[Recording]) -> list[_Drawn]:
     """What every call added, in all recordings."""
     found = []
     for seen in zip(*(recording.calls for recording in recordings), strict=False):
-        call = seen[0].call
+        call, deviations = seen[0].call, np.concatenate([one.deviations for one in seen])
         whole = call.law is Law.LAPLACE and call.statistic.dtype.kind in "iuO"
-        cell = float(call.unit / np.min(call.scale)) if whole else 0.0
-        found.append(_Drawn(call.law, np.concatenate([one.deviations for one in seen]), cell))
+        found.append(_Drawn(call.law, deviations, float(call.unit / np.min(call.scale)) if whole else 0.0))
     return found
 
 

@@ -53,10 +53,7 @@ def planned_calls(spec: Spec) -> tuple[Planned, ...]:
 @singledispatch
 def _planned(algorithm: object, spec: Spec) -> tuple[Planned, ...]:
     del spec
-    raise InputError(
-        f"Expected a run whose noise is added to sums, got {type(algorithm).__name__}, which is not replayable; "
-        "audit it in another way."
-    )
+    raise InputError(f"A replay needs a run that adds noise to sums, not {type(algorithm).__name__}.")
 
 
 @_planned.register
@@ -115,10 +112,8 @@ def unreached(spec: Spec, enough: float, reached: Sequence[float]) -> str:
             sizes.setdefault(planned.name.partition(", ")[0] or "a sum", []).append(ratio)
     parts = []
     for name, own in sizes.items():
-        why = next(
-            (why for words, why in _WHY.items() if name.startswith(words)),
-            "no tried record moves it further; more --seconds may find one",
-        )
+        usual = "no tried record moves it further; more --seconds may find one"
+        why = next((why for words, why in _WHY.items() if name.startswith(words)), usual)
         parts.append(f"{name}, {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
     return f". Below {enough:g}: {'; '.join(parts)}" if parts else ""
 

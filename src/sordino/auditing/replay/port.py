@@ -70,30 +70,25 @@ class Recorder(NoisePort):
 
     def record(self, run: Run, seed: int, stretch: float = 1.0) -> Recording:
         """Run with random numbers from a seed, and write down; noise `stretch` times as large gives unusual answers."""
-        return self._recorded(run, seed, None, stretch=stretch)
+        whole_number("seed", seed, Interval(0, 2**64 - 1))
+        return self._recorded(run, seed, None, _NOISE, stretch)
 
-    def replay(self, recording: Recording, run: Run) -> Recording:
+    def replay(self, recording: Recording, run: Run, anew: frozenset[Purpose] = _NOISE) -> Recording:
         """Run on other rows with the answers of a recording, and write down what was asked."""
-        return self._recorded(run, recording.seed, recording.calls)
+        return self._recorded(run, recording.seed, recording.calls, anew, 1.0)
 
     def rebatched(self, recording: Recording, run: Run) -> list[str]:
         """What other batches change in the release of the same rows and answers: nothing may."""
-        left = self._recorded(run, recording.seed, recording.calls, _NOISE | {Purpose.BATCHES}).left
-        return [*self._faults, *(f"{name} differs in what leaves" for name in unlike(recording.left, left))]
+        again = self.replay(recording, run, _NOISE | {Purpose.BATCHES})
+        return [*again.faults, *(f"{name} differs in what leaves" for name in unlike(recording.left, again.left))]
 
     def unlike_production(self, recording: Recording, run: Run) -> list[str]:
         """What changes in the release when the same numbers are drawn and added as in production."""
         return unlike(recording.left, _played(ADDED, recording.seed, 1, _NOISE, run))
 
     def _recorded(
-        self,
-        run: Run,
-        seed: int,
-        forced: tuple[Seen, ...] | None,
-        anew: frozenset[Purpose] = _NOISE,
-        stretch: float = 1.0,
+        self, run: Run, seed: int, forced: tuple[Seen, ...] | None, anew: frozenset[Purpose], stretch: float
     ) -> Recording:
-        whole_number("seed", seed, Interval(0, 2**64 - 1))
         self._seen, self._faults, self._forced, self._stretch = [], [], forced, stretch
         left = _played(self, seed, 1 if forced is None else 2, anew, run)
         jax.effects_barrier()

@@ -284,7 +284,7 @@ def replay_chain(spec: Spec, *, confidence: float, seed: int, seconds: float = S
     if chain.steps > _MOST_STEPS:
         raise refuse("algorithm.steps", f"to be at most {_MOST_STEPS} for a replay", chain.steps, "audit a shorter run")
     if spec.instance is not None:
-        trials = islice(_of_instance(spec), _PAIRS)
+        trials = _of_instance(spec)
     else:
         spec = on_few_axes(spec, _AXES)
         trials = _of_quadratic(spec)
@@ -302,12 +302,12 @@ def _run_on(spec: Spec, model: Model, data: Dataset) -> Run:
 
 
 def _of_instance(spec: Spec) -> Iterator[ReplayTrial]:
-    instance = audit_instance(spec)
-    bare = spec.with_values({"instance": None})
-    for pair in instance.pairs():
-        words = f"record {pair.position} of {instance.description}"
-        tables = ("one", pair.first), ("its neighbour", pair.second)
-        yield ReplayTrial(words, tuple((word, _run_on(bare, instance.model, table)) for word, table in tables))
+    instance, bare = audit_instance(spec), spec.with_values({"instance": None})
+    for pair in islice(instance.pairs(), _PAIRS):
+        first, second = (_run_on(bare, instance.model, table) for table in (pair.first, pair.second))
+        yield ReplayTrial(
+            f"record {pair.position} of {instance.description}", (("one", first), ("its neighbour", second))
+        )
 
 
 def _of_quadratic(spec: Spec) -> Iterator[ReplayTrial]:
