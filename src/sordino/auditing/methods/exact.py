@@ -40,7 +40,7 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
     pairs = findings(spec)
     best, epsilon = pairs[0], pairs[0].leak.epsilon(options.delta)
     for pair in pairs[1:]:
-        # One look at delta tells whether a search for epsilon can end above the best so far.
+        # One look at delta shows whether a search for epsilon can end above the best so far.
         more = epsilon * (1 + 1e-6) + 1e-6
         if pair.leak.delta(more) > options.delta and (larger := pair.leak.epsilon(options.delta)) > epsilon:
             best, epsilon = pair, larger
@@ -125,7 +125,7 @@ def _regression(potential: specs.LinearRegression, spec: Spec, draws: int) -> It
     ]
     for pair, records in sorted(candidates, key=lambda one: -_distance(one[0]))[:_MOST_PAIRS]:
         points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
-        words = f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}"
+        words = f"regression posteriors; (x, y/x) of the common records and of the two that differ: {points}"
         yield LeakFinding(pair, words)
 
 

@@ -330,12 +330,13 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
         elif inside or (unit is not None and unit in frames):
             if not inside and frames[unit].size != 1:
                 raise InputError(
-                    f"The model is that of one unit: the plate {unit!r} must have size 1, not {frames[unit].size}."
+                    f"The model describes one unit: the plate {unit!r} must have size 1, not {frames[unit].size}."
                 )
             discrete = site["fn"].support.is_discrete
             if (inside and rows > 1) or (discrete and not inside):
                 level = "a record" if inside else "a unit"
-                raise InputError(f"Expected latents of a unit, or of a record that is one, got {name!r} of {level}.")
+                words = "Latents must belong to a unit (or a record, if it is the unit);"
+                raise InputError(f"{words} {name!r} is of {level}.")
             (summed if discrete else local).append(name)
         else:
             latents.append(latent_of(site, second[name]))
