@@ -8,13 +8,18 @@ from scipy import stats
 
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Lower, Options, Outcome, Table, Verdict, VerdictKind, item
-from sordino.auditing.confidence import cap, epsilon_from_rates, upper_end
+from sordino.auditing.confidence import ErrorCounts, epsilon_from_rates, epsilon_lower, upper_end
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
 DELTA, CONFIDENCE = 1e-5, 0.9
+
+
+def cap(first_models: int, second_models: int, delta: float, confidence: float) -> float:
+    """The most an attack on so many models can prove: the bound of one that never errs."""
+    return epsilon_lower(ErrorCounts(0, first_models, 0, second_models), delta, confidence)
 
 
 def most_provable(models: int) -> float:

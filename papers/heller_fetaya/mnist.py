@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from papers.framework.figure import ONE_PANEL, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.heller_fetaya import mnist_setting
+from papers.heller_fetaya.attack import cap
 from papers.heller_fetaya.mnist_experiment import Experiment, experiments, read_through
 from papers.heller_fetaya.mnist_setting import CLAIMED
-from sordino.auditing.confidence import cap
 from sordino.auditing.lower_bound import LowerBound
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from papers.framework.benchmark import load_benchmark
 from papers.framework.item import Options
 from papers.framework.records import Record, keep, recorded_on
 from papers.heller_fetaya import mnist_setting
+from papers.heller_fetaya.attack import cap
 from papers.heller_fetaya.mnist_setting import Recorded, distinct, load_recorded
 from papers.heller_fetaya.network_audit import (
     EpochFinding,
@@ -30,7 +31,7 @@ from papers.heller_fetaya.network_audit import (
 )
 from papers.heller_fetaya.network_canary import Canary, NeuralData, NeuralSetting
 from sordino.accounting.evaluate import tightest
-from sordino.auditing.confidence import cap, epsilon_lower
+from sordino.auditing.confidence import epsilon_lower
 from sordino.auditing.lower_bound import VerdictKind, verdict
 from sordino.core.bound import Bound
 from sordino.core.spec import Spec

@@ -20,11 +20,12 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import linalg, special
 
+from papers.heller_fetaya.attack import cap
 from papers.heller_fetaya.fleet import FanInStart, Fleet, FleetRecords, Members, Probe, Replacement
 from papers.heller_fetaya.lenet import scores_of
 from papers.heller_fetaya.lenet_on_cuda import train_with_kernel
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
-from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors, epsilon_lower
+from sordino.auditing.confidence import ErrorCounts, choose_threshold, count_errors, epsilon_lower
 from sordino.auditing.experiment import Claim, Releases, ScoreFunction, Scores, bound_from_counts
 from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, Parts
 from sordino.auditing.lower_bound import AuditOptions, LowerBound

@@ -77,16 +77,6 @@ def epsilon_lower(counts: ErrorCounts, delta: float, confidence: float) -> float
     return counts.point(confidence).epsilon(delta)
 
 
-def cap(first_models: int, second_models: int, delta: float, confidence: float) -> float:
-    """The most an attack on so many models can prove: the bound of one that never errs.
-
-    >>> round(cap(500, 500, 1e-9, 0.90), 2)
-    5.11
-    """
-    counts = ErrorCounts(0, whole_number("first_models", first_models), 0, whole_number("second_models", second_models))
-    return epsilon_lower(counts, delta, confidence)
-
-
 def epsilon_from_rates(false_positive: ArrayLike, false_negative: ArrayLike, delta: float) -> NDArray[np.float64]:
     """`TradeOffPoint.epsilon` of many tests at once; both rates are above 0."""
     delta = number("delta", delta, OPEN_UNIT)

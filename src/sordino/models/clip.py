@@ -74,9 +74,13 @@ def check_sums() -> None:
     x = (np.arange(_ROWS * _GIVEN, dtype=np.float32) % 7.0 - 2.0).reshape(_ROWS, _GIVEN)
     v = (np.arange(_ROWS * _MADE, dtype=np.float32) % 5.0 + 1.0).reshape(_ROWS, _MADE)
     with jax.ensure_compile_time_eval():
-        found = np.asarray(jax.jit(lambda x, v: jnp.sum((x @ jnp.ones((_GIVEN, _MADE))) * v, axis=1))(x, v))
+        found = np.asarray(jax.jit(_summed)(x, v))
     if not np.array_equal(found, x.sum(axis=1) * v.sum(axis=1)):
         late = "JAX ran a computation before Sordino was loaded. Import sordino before the first JAX computation."
         lacking = f"Set XLA_FLAGS={FLAG} before the first JAX computation, or install another release of jaxlib."
         remedy = late if FLAG in os.environ.get("XLA_FLAGS", "") else lacking
         raise InputError(f"JAX compiled a wrong sum of products. {remedy} Nothing was spent.")
+
+
+def _summed(x: jax.Array, v: jax.Array) -> jax.Array:
+    return jnp.sum((x @ jnp.ones((_GIVEN, _MADE))) * v, axis=1)
