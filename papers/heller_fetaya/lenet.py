@@ -28,7 +28,7 @@ from sordino.models.base import Model, family
 from sordino.models.clip import exact_product
 from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 from sordino.models.families.classification import as_codes, need_codes
-from sordino.models.families.networks import Shapes, activation, dense, dense_shapes, size_of, unpack
+from sordino.models.families.networks import Shapes, activation, dense_shapes, size_of, unpack
 
 SIDE = 28
 CLASSES = 10
@@ -63,7 +63,10 @@ class LeNet5(Model):
         image = x.reshape(1, SIDE, SIDE, 1)
         image = _halve(act(_convolve(image, first, "SAME") + first_bias))
         image = _halve(act(_convolve(image, second, "VALID") + second_bias))
-        return dense(rest, image.ravel(), act)
+        values = image.ravel()
+        for weight, bias in zip(rest[:-2:2], rest[1:-2:2], strict=True):
+            values = act(values @ weight + bias)
+        return values @ rest[-2] + rest[-1]
 
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]

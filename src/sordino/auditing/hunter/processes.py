@@ -127,29 +127,24 @@ class Workers:
         self.target, self.options, self.python = target, options, options.python or sys.executable
         if shutil.which(self.python) is None:
             raise InputError(f"Expected the path of a Python interpreter, got {self.python!r}, which cannot be run.")
-        self._processes: list[_Process] = []
+        self.processes: list[_Process] = []
         self._free: SimpleQueue[_Process] = SimpleQueue()
         self.hangs = self.deaths = self.answers = 0
 
     def __enter__(self) -> "Workers":
         try:
             for _ in range(self.options.processes):
-                self._processes.append(_Process(self))
-                self._free.put(self._processes[-1])
+                self.processes.append(_Process(self))
+                self._free.put(self.processes[-1])
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
+        for process in self.processes:
             process.end()
-        self._processes = []
-
-    @property
-    def declared(self) -> Any:
-        """What the callable's own module says that it claims."""
-        return self._processes[0].declared
+        self.processes = []
 
     def run(self, tables: Sequence[Table]) -> list[CallOutput]:
         size = max(1, min(_PIECE, len(tables) // (4 * self.options.processes)))
@@ -167,12 +162,7 @@ class Workers:
 
     def run_in_each(self, table: Table, calls: int) -> list[list[CallOutput]]:
         """So many outputs on one table from every process, to compare what processes begin with."""
-        return [process.outputs([table] * calls) for process in self._processes]
-
-    @property
-    def histories(self) -> list[Sequence[tuple[Table, CallOutput]]]:
-        """What each process was asked and answered since it started, in order."""
-        return [process.history for process in self._processes]
+        return [process.outputs([table] * calls) for process in self.processes]
 
 
 class _Process:
@@ -285,8 +275,8 @@ def refuse_seeded(workers: Workers, table: Table, words: str) -> None:
 
 def refuse_dependent(workers: Workers, words: str) -> None:
     """Refuse calls that depend on earlier ones; calls were made in random order, so chance does so once in 10^7."""
-    for history in workers.histories:
-        if dependence(history) > _DEVIATIONS:
+    for process in workers.processes:
+        if dependence(process.history) > _DEVIATIONS:
             raise InputError(f"The outputs of {words} depend on earlier calls. {_AFRESH}")
 
 

@@ -100,9 +100,10 @@ def hunt(mechanism: Callable[..., Any] | str, claim: Any, options: HunterOptions
     begin, before = time.monotonic(), _cpu()
     # Two processes at least, to compare what they begin with.
     with Workers(target, replace(options, processes=max(2, options.processes))) as workers:
-        if parsed is None and workers.declared is None:
-            raise InputError("This callable has no claim. Give --claim, or define CLAIMS in its module.")
-        parsed = PrivacyClaim.parse(workers.declared) if parsed is None else parsed
+        if parsed is None:
+            if (declared := workers.processes[0].declared) is None:
+                raise InputError("This callable has no claim. Give --claim, or define CLAIMS in its module.")
+            parsed = PrivacyClaim.parse(declared)
         hunter = Hunt(workers.run, parsed, options, lambda: refuse_dependent(workers, target.words))
         refuse_seeded(workers, hunter.first_table, target.words)
         found = hunter.run()

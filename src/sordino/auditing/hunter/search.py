@@ -70,16 +70,12 @@ class Hunt:
         self.calls = 0
         self.tests: list[Refutation] = []
         self._waiting = neighbours(claim, self._rng)
+        self.first_table = self._waiting[0].tables[1]  # the larger one of the pair that is tried first
         self._ranked: dict[TablePair, float] = {}
 
     @property
     def pairs(self) -> int:
         return len(self._ranked)
-
-    @property
-    def first_table(self) -> Table:
-        """The larger table of the pair that is tried first."""
-        return self._waiting[0].tables[1]
 
     @property
     def only_failure(self) -> str:

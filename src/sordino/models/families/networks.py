@@ -42,13 +42,6 @@ def unpack(theta: Array, shapes: Shapes) -> list[Array]:
     return [theta[end - prod(shape) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
 
 
-def dense(parts: list[Array], x: Array, act: Callable[[Array], Array]) -> Array:
-    """The output of a network whose weights and biases are `parts`; the last layer is linear."""
-    for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
-        x = act(x @ weight + bias)
-    return x @ parts[-2] + parts[-1]
-
-
 @dataclass(frozen=True)
 class Network(Model):
     """A network. Nothing is claimed about its gradients: norm clipping certifies their size by construction.
@@ -84,7 +77,10 @@ class DenseNetwork(Network):
         return size_of(self._shapes(features))
 
     def predict(self, theta: Array, x: Array) -> Array:
-        return dense(unpack(theta, self._shapes(x.shape[-1])), x, activation(self.activation))
+        parts, act = unpack(theta, self._shapes(x.shape[-1])), activation(self.activation)
+        for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+            x = act(x @ weight + bias)
+        return x @ parts[-2] + parts[-1]
 
     @abstractmethod
     def output_gradient(self, outputs: Array, y: Array) -> Array:
