@@ -25,7 +25,7 @@ from typing import Any
 import hunter_page
 
 from sordino.auditing.hunter.processes import HunterOptions
-from sordino.auditing.hunter.report import hunt
+from sordino.auditing.hunter.search import hunt
 from sordino.core.validate import InputError
 
 HERE = Path(__file__).parent

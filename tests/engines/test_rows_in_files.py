@@ -17,7 +17,7 @@ import pytest
 
 import sordino
 from sordino.auditing.hunter.processes import HunterOptions
-from sordino.auditing.hunter.report import hunt
+from sordino.auditing.hunter.search import hunt
 from sordino.data.raw_columns import ObjectColumn, stored
 from sordino.data.sources.registry import parts_of
 from sordino.data.table import Table

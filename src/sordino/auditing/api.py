@@ -6,7 +6,7 @@ from typing import Any, overload
 
 from sordino.accounting.evaluate import at_delta
 from sordino.auditing.hunter.processes import HunterOptions, HunterTarget
-from sordino.auditing.hunter.report import HunterReport, hunt
+from sordino.auditing.hunter.search import HunterReport, hunt
 from sordino.auditing.instance import on_table
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.lower_bound import audit as audit_with

@@ -6,7 +6,7 @@ from sordino.accounting.evaluate import explain as explain
 from sordino.accounting.evaluate import finite as finite
 from sordino.auditing.cluster import FitOnCluster as FitOnCluster
 from sordino.auditing.hunter.processes import HunterOptions as HunterOptions
-from sordino.auditing.hunter.report import hunt as hunt
+from sordino.auditing.hunter.search import hunt as hunt
 from sordino.auditing.instance import usual_method as usual_method
 from sordino.auditing.lower_bound import AuditOptions as AuditOptions
 from sordino.auditing.lower_bound import VerdictKind as VerdictKind

@@ -9,8 +9,7 @@ import pytest
 from sordino.auditing.hunter.domain import PrivacyClaim
 from sordino.auditing.hunter.features import Sample, best_events, features_of
 from sordino.auditing.hunter.processes import CallOutput, HunterTarget
-from sordino.auditing.hunter.report import script
-from sordino.auditing.hunter.search import Refutation
+from sordino.auditing.hunter.search import Refutation, script
 from sordino.auditing.hunter.worker import lowest_bit, trailing_zeros
 
 ODD = (0.0, -0.0, 1.0, -2.5, 1e300, 5e-324, math.inf, -math.inf, math.nan, 0.1, 3.0, 2.0**-1022)

@@ -19,7 +19,7 @@ from sordino.auditing.hunter.processes import (
     dependence,
     refuse_seeded,
 )
-from sordino.auditing.hunter.report import hunt
+from sordino.auditing.hunter.search import hunt
 from sordino.core.validate import InputError
 from tests.auditing.hunter import fragile, mechanisms
 from tests.auditing.hunter.in_process import InProcess

@@ -8,17 +8,72 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core import spec as specs
 from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.spec.chain import OWN_PLACES
-from sordino.core.validate import InputError, instance_of
+from sordino.core.validate import NON_NEGATIVE, Declared, InputError, instance_of
 from sordino.models.exact.gaussian_law import GaussianLaw, GaussianMixtureLaw
-from sordino.models.exact.line import LineMixture, StableFamily, StableLaw1D
-from sordino.models.exact.quadratic import Counts, Quadratics
+from sordino.models.exact.line import LineMixture, StableFamily, StableLaw1D, read_only
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratics(Declared):
+    """Record i has the gradient curvatures[k] @ theta - pulls[k], k = kinds[i]; identical records share a kind."""
+
+    curvatures: Array  # one symmetric matrix per kind
+    pulls: Array  # one vector per kind
+    kinds: NDArray[np.int64]  # of each record, in the order of the records
+    weight_decay: Annotated[float, NON_NEGATIVE] = 0.0  # of a penalty that every step has, whatever its batch
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        pulls = read_only("pulls", self.pulls, (None, None))
+        count, dim = pulls.shape
+        kinds = np.array(self.kinds, dtype=np.int64)
+        if kinds.ndim != 1 or (kinds.size and not 0 <= kinds.min() <= kinds.max() < count):
+            raise InputError(f"Expected kinds to be numbers from 0 to {count - 1}, one per record.")
+        kinds.flags.writeable = False
+        object.__setattr__(self, "pulls", pulls)
+        object.__setattr__(self, "curvatures", read_only("curvatures", self.curvatures, (count, dim, dim)))
+        object.__setattr__(self, "kinds", kinds)
+
+    @classmethod
+    def from_records(cls, curvatures: ArrayLike, pulls: ArrayLike, weight_decay: float = 0.0) -> "Quadratics":
+        """One curvature and one pull per record; equal records are found and grouped."""
+        b = read_only("pulls", pulls, (None, None))
+        a = read_only("curvatures", curvatures, (len(b), b.shape[1], b.shape[1]))
+        rows = np.concatenate([a.reshape(len(b), -1), b], axis=1)
+        _, first, kinds = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        return cls(a[first], b[first], kinds.reshape(-1), weight_decay)
+
+    @property
+    def n(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def dim(self) -> int:
+        return self.pulls.shape[1]
+
+    @property
+    def counts(self) -> Counts:
+        return self.counted(self.kinds)
+
+    def counted(self, kinds: NDArray[np.int64]) -> Counts:
+        return np.bincount(kinds, minlength=len(self.pulls))
+
+    def drift(self, counts: ArrayLike, divisor: float) -> tuple[Array, Array]:
+        """Curvature and pull of a batch with these kinds, weight decay included; stacks of counts give stacks."""
+        share = np.asarray(counts, float) / divisor
+        curvature = np.einsum("...k,kab->...ab", share, self.curvatures)
+        return curvature + self.weight_decay * np.eye(self.dim), share @ self.pulls
 
 
 @dataclass(frozen=True, eq=False)

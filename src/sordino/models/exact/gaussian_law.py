@@ -8,14 +8,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, optimize, special
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import Bracket, delta_range, up
-from sordino.core.validate import POSITIVE, InputError, SordinoError, number, whole_number
+from sordino.core.validate import POSITIVE, Declared, InputError, SordinoError, number, whole_number
 from sordino.models.exact.line import NORMAL, LineMixture, SignedMixture, StableLaw1D, probabilities, read_only
 
 
@@ -49,6 +50,24 @@ class GaussianLaw:
         """The joint law of independent draws, stacked: what several chains released together look like."""
         count = whole_number("count", count)
         return GaussianLaw(np.tile(self.mean, count), np.array(linalg.block_diag(*[self.covariance] * count)))
+
+
+@dataclass(frozen=True)
+class ConjugateRegression(Declared):
+    """y = x.theta + N(0, 1/noise_precision), theta ~ N(0, I/prior_precision): the beta and alpha of Heller & Fetaya."""
+
+    prior_precision: Annotated[float, POSITIVE]
+    noise_precision: Annotated[float, POSITIVE]
+
+    def posterior(self, features: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> GaussianLaw:
+        """The posterior of theta; `counts` says how often each row occurs, so that repeated rows cost nothing."""
+        x = read_only("features", features, (None, None))
+        y = read_only("target", target, (len(x),))
+        times = np.ones(len(x)) if counts is None else read_only("counts", counts, (len(x),))
+        precision = self.prior_precision * np.eye(x.shape[1]) + self.noise_precision * (x.T * times) @ x
+        factor = linalg.cho_factor(precision, lower=True)
+        mean = linalg.cho_solve(factor, self.noise_precision * (x.T * times) @ y)
+        return GaussianLaw(mean, linalg.cho_solve(factor, np.eye(len(mean))))
 
 
 def checked_covariance(covariance: Array) -> Array:
