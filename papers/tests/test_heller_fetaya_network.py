@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.heller_fetaya.attack import cap
 from papers.heller_fetaya.fleet import FleetRecords, Members, train_fleet
 from papers.heller_fetaya.lenet import scores_of
 from papers.heller_fetaya.network_audit import (
@@ -25,7 +26,6 @@ from papers.heller_fetaya.network_audit import (
 )
 from papers.heller_fetaya.network_canary import Canary, NeuralSetting, PilotRound, find_canaries
 from sordino.accounting.evaluate import explain
-from sordino.auditing.confidence import cap
 from sordino.auditing.fleet.plan import network_for, plan_of
 from sordino.auditing.lower_bound import VerdictKind, verdict
 from sordino.core.bound import View
