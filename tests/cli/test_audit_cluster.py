@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.auditing.cluster import Checkpoints, FitOnCluster
-from sordino.auditing.experiment import ChainFit
+from sordino.auditing.experiment import ChainFit, Checkpoints, FitOnCluster
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.cli import main
 from sordino.core.spec import read_spec

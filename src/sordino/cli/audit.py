@@ -17,7 +17,7 @@ from sordino.core.spec.document import parse, read_text
 from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
-    from sordino.auditing.cluster import FitOnCluster
+    from sordino.auditing.experiment import FitOnCluster
     from sordino.auditing.hunter.processes import HunterOptions
     from sordino.auditing.replay.examine import Implementation
     from sordino.ledger.release import StoredRelease

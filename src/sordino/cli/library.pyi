@@ -4,7 +4,7 @@ from sordino.accounting.evaluate import as_json as as_json
 from sordino.accounting.evaluate import at_delta as at_delta
 from sordino.accounting.evaluate import explain as explain
 from sordino.accounting.evaluate import finite as finite
-from sordino.auditing.cluster import FitOnCluster as FitOnCluster
+from sordino.auditing.experiment import FitOnCluster as FitOnCluster
 from sordino.auditing.hunter.processes import HunterOptions as HunterOptions
 from sordino.auditing.hunter.search import hunt as hunt
 from sordino.auditing.instance import usual_method as usual_method

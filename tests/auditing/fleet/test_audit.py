@@ -9,8 +9,7 @@ import pytest
 
 from sordino import InputError, Spec
 from sordino.accounting.evaluate import explain
-from sordino.auditing.cluster import Checkpoints, FitOnCluster
-from sordino.auditing.experiment import ChainFit
+from sordino.auditing.experiment import ChainFit, Checkpoints, FitOnCluster
 from sordino.auditing.instance import audit_instance, usual_method
 from sordino.auditing.lower_bound import AuditOptions, Examined, VerdictKind, audit, verdict
 from sordino.auditing.methods import fleet
