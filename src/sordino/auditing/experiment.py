@@ -315,8 +315,8 @@ def _losses(model: Model, points: Array, rows: Array, targets: Array) -> Array:
 
 # Blocks of models on an engine: processes of this machine, or a cluster; each is kept once it is done. A block is what
 # it is here, bit for bit, and a lost worker costs time alone. Anyone who can reach a scheduler without authentication
-# can run code on its workers, and what workers answer is unpickled by the auditor: client, scheduler and workers are one
-# trust boundary. Processes of this machine have no address.
+# can run code on its workers, and what workers answer is unpickled by the auditor: client, scheduler and workers are
+# one trust boundary. Processes of this machine have no address.
 
 
 class Block(NamedTuple):
