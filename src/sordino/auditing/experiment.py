@@ -219,7 +219,16 @@ def audit_by_attack(
     each_side = 2 * quarter + counted
     sides = fitted_sides(fit_many, first, second, each_side, options)
     seen, unseen = [side[: 2 * quarter] for side in sides], [side[2 * quarter :] for side in sides]
-    rule, threshold = _chosen(scores, seen[0], seen[1], quarter, options)
+    tried: list[tuple[float, ScoreFunction, float]] = []
+    for score in scores:
+        rule = score(seen[0][:quarter], seen[1][:quarter])
+        values = rule(seen[0][quarter:]), rule(seen[1][quarter:])
+        threshold = choose_threshold(*values, options.delta, options.confidence)
+        # How well a rule did: the log odds of its smoothed error rates, comparable across scores.
+        errors = np.array(count_errors(*values, threshold), float)
+        rates = (errors + 0.5) / (quarter + 1.0)
+        tried.append((float(np.max(np.log((1 - rates[::-1]) / rates))), rule, threshold))
+    _, rule, threshold = max(tried, key=lambda each: each[0])
     false_positives, false_negatives = count_errors(rule(unseen[0]), rule(unseen[1]), threshold)
     counts = ErrorCounts(false_positives, counted, false_negatives, counted)
     return bound_from_counts(counts, claim, options, evidence, 2 * each_side)
@@ -243,22 +252,6 @@ def _named(models: int, counts: ErrorCounts) -> tuple[tuple[str, int], ...]:
         ("counted models of the second dataset", counts.second_models),
         ("false negatives", counts.false_negatives),
     )
-
-
-def _chosen(
-    scores: Sequence[Score], first: Releases, second: Releases, learn: int, options: AuditOptions
-) -> tuple[ScoreFunction, float]:
-    """The rule with the largest bound on the models that choose."""
-    tried: list[tuple[float, ScoreFunction, float]] = []
-    for score in scores:
-        rule = score(first[:learn], second[:learn])
-        values = rule(first[learn:]), rule(second[learn:])
-        threshold = choose_threshold(*values, options.delta, options.confidence)
-        # How well a rule did: the log odds of its smoothed error rates, comparable across scores.
-        errors = np.array(count_errors(*values, threshold), float)
-        rates = (errors + 0.5) / (np.array([len(side) for side in values]) + 1.0)
-        tried.append((float(np.max(np.log((1 - rates[::-1]) / rates))), rule, threshold))
-    return max(tried, key=lambda each: each[0])[1:]
 
 
 def audit_by_fixed_score(

@@ -84,7 +84,8 @@ class AnyModel(FleetNetwork):
 
     def gradient_sum(self, parts: Parts, X: Array, y: Array, weights: Array, clip_norm: float | None) -> Parts:
         clipping = None if clip_norm is None else Clipping(ClippingKind.NORM, clip_norm)
-        return (jax.vmap(lambda *each: self.model.batch_gradient(*each, clipping))(parts[0], X, y, weights),)
+        each = jax.vmap(lambda theta, X, y, weights: self.model.batch_gradient(theta, X, y, weights, clipping))
+        return (each(parts[0], X, y, weights),)
 
 
 def clip_factors(squares: Array, clip_norm: float, dim: int) -> Array:

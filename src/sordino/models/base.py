@@ -45,8 +45,18 @@ def certify(
         growth = Growth(2.0 * clip, 0.0, clip if growth is None else min(clip, growth.at_zero), reason)
     found = [(constants.GRADIENT_BOUND, bound, evidence), (constants.GRADIENT_SENSITIVITY, apart, evidence)]
     found.append((constants.DRIFT_BOUND, bound, evidence))
-    if facts.convex:
-        found += _curvature(facts, known, regulariser, clip, keeps_curvature)
+    loss, unclipped = facts.smoothness, (constants.UNCLIPPED_SMOOTHNESS, facts.smoothness, known)
+    if facts.convex and clip is not None and not keeps_curvature:
+        found.append(unclipped)
+    elif facts.convex:  # of the update as run
+        kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
+        if (penalty := regulariser.get(constants.REGULARISER_STRONG_CONVEXITY.name)) is not None:
+            convexity = LossFact(penalty.value, f"{facts.convex}; {penalty.reason}{kept}")
+            found.append((constants.STRONG_CONVEXITY, convexity, min(facts.evidence, penalty.evidence)))
+        if loss is not None and (penalty := regulariser.get(constants.REGULARISER_SMOOTHNESS.name)) is not None:
+            whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
+            found.append((constants.SMOOTHNESS, whole, min(known, penalty.evidence)))
+            found += [unclipped] if clip is not None else []
     if growth is not None:
         named = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
         values = zip(named, (growth.g0, growth.g1, growth.at_zero), strict=True)
@@ -58,26 +68,6 @@ def certify(
         if fact is not None
     }
     return certificates | regulariser
-
-
-def _curvature(
-    facts: LossFacts, known: constants.Evidence, regulariser: Certificates, clip: float | None, keeps_curvature: bool
-) -> list[tuple[constants.Constant, LossFact | None, constants.Evidence]]:
-    """Strong convexity and smoothness of the update as run, or of the unclipped loss where clipping breaks them."""
-    loss = facts.smoothness
-    unclipped = (constants.UNCLIPPED_SMOOTHNESS, loss, known)
-    if clip is not None and not keeps_curvature:
-        return [unclipped]
-    kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
-    found: list[tuple[constants.Constant, LossFact | None, constants.Evidence]] = []
-    if (penalty := regulariser.get(constants.REGULARISER_STRONG_CONVEXITY.name)) is not None:
-        convexity = LossFact(penalty.value, f"{facts.convex}; {penalty.reason}{kept}")
-        found.append((constants.STRONG_CONVEXITY, convexity, min(facts.evidence, penalty.evidence)))
-    if loss is not None and (penalty := regulariser.get(constants.REGULARISER_SMOOTHNESS.name)) is not None:
-        whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
-        found.append((constants.SMOOTHNESS, whole, min(known, penalty.evidence)))
-        found += [unclipped] if clip is not None else []
-    return found
 
 
 # A model is a frozen, hashable dataclass, so that it can be a static argument of a compiled function. Parameters are

@@ -26,7 +26,7 @@ from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import Scheme
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, Declared, InputError, number
+from sordino.core.validate import NON_NEGATIVE, Declared, InputError
 from sordino.models.exact import ExactLaw, hockey_stick
 from sordino.models.exact.line import NORMAL
 
@@ -70,10 +70,10 @@ class GaussianShift(Declared):
     mu: Annotated[float, NON_NEGATIVE]
 
     def epsilon(self, delta: float) -> float:
-        return gaussian.epsilon_lower(self.mu, number("delta", delta, OPEN_UNIT))
+        return gaussian.epsilon_lower(self.mu, delta)
 
     def delta(self, epsilon: float) -> float:
-        return float(gaussian.delta_range(self.mu, number("epsilon", epsilon, NON_NEGATIVE))[0])
+        return float(gaussian.delta_range(self.mu, epsilon)[0])
 
     def curve(self) -> tuple[TradeOffPoint, ...]:
         thresholds = np.linspace(-4.5, self.mu + 4.5, CURVE_POINTS)
@@ -92,7 +92,6 @@ class LawPair:
 
     def epsilon(self, delta: float) -> float:
         """The last point of a bisection at which delta is certainly exceeded."""
-        delta = number("delta", delta, OPEN_UNIT)
         low, high = 0.0, 1.0
         if self.delta(low) <= delta:
             return 0.0
@@ -103,7 +102,6 @@ class LawPair:
         return narrow(lambda epsilon: self.delta(epsilon) <= delta, low, high, _PRECISION)[0]
 
     def delta(self, epsilon: float) -> float:
-        number("epsilon", epsilon, NON_NEGATIVE)
         both = (hockey_stick(self.first, self.second, epsilon), hockey_stick(self.second, self.first, epsilon))
         return max(0.0, widen_down(max(side.low for side in both), ROUNDING))
 
@@ -134,10 +132,10 @@ class ComposedLoss:
         return cls(LossDistribution(tuple((pair, count * times) for pair, count in pairs)))
 
     def epsilon(self, delta: float) -> float:
-        return self.losses.epsilon_bracket(number("delta", delta, OPEN_UNIT)).low
+        return self.losses.epsilon_bracket(delta).low
 
     def delta(self, epsilon: float) -> float:
-        return self.losses.delta_bracket(number("epsilon", epsilon, NON_NEGATIVE)).low
+        return self.losses.delta_bracket(epsilon).low
 
 
 def _grouped(moves: Array) -> Iterator[tuple[float, int]]:
@@ -197,11 +195,6 @@ class ShiftDistribution:
     def scaled(self, factor: float) -> "ShiftDistribution":
         return ShiftDistribution(np.asarray(factor * self.values, dtype=np.float64), self.weights)
 
-    def coarsened(self, count: int) -> "ShiftDistribution":
-        """The same law with about `count` values, each rounded down to the smallest of its neighbours."""
-        starts = np.arange(0, len(self.values), -(-len(self.values) // count))
-        return ShiftDistribution(self.values[starts], np.add.reduceat(self.weights, starts))
-
     def _plus(self, values: Array, weights: Array) -> "ShiftDistribution":
         sums = (self.values[:, None] + values).reshape(-1)
         masses = (self.weights[:, None] * weights).reshape(-1)
@@ -231,7 +224,6 @@ class RandomShiftLeak:
 
     def epsilon(self, delta: float) -> float:
         """The best half-line, in both directions."""
-        delta = number("delta", delta, OPEN_UNIT)
 
         def log_ratios(first: Array, second: Array) -> Array:
             """ln((P - delta) / Q) of each test; minus infinity for a test that shows nothing."""
@@ -243,7 +235,7 @@ class RandomShiftLeak:
         return max(0.0, down(self._best(log_ratios) * (1 - 1e-14), 8))
 
     def delta(self, epsilon: float) -> float:
-        factor = math.exp(min(number("epsilon", epsilon, NON_NEGATIVE), 700.0))
+        factor = math.exp(min(epsilon, 700.0))
         return max(0.0, down(self._best(lambda first, second: first - factor * second) - 1e-16, 2))
 
     def curve(self) -> tuple[TradeOffPoint, ...]:

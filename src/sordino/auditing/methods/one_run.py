@@ -230,8 +230,21 @@ class GroupedCanaries:
         self.spec = spec = shown_axes(spec)
         gap, _ = extremal_gap(spec)
         self.pull = gap / 2 if spec.relation is Relation.REPLACE_ONE else gap
-        place, self.shift, self.weights, self.through = _best_batch(spec, ExtremalAxis(spec))
-        size = chain_of(spec).divisor(spec.n)
+        chain = chain_of(spec)
+        # What runs releases the average of the parameters themselves.
+        shown = spec if spec.average is None else spec.with_values({"average.lipschitz": 1.0})
+        influence = Influence(shown, ExtremalAxis(spec))
+        self.through, numbers, steps = influence.carry, len(influence.spread), len(influence.left)
+        period = 1 if chain.batch.scheme is Scheme.FULL else chain.batches_per_epoch(spec.n)
+        keys = influence.blocks * period + np.arange(steps) % period
+        ratios = np.bincount(keys, influence.left, numbers * period).reshape(numbers, period)
+        lengths = np.sqrt(np.square(ratios).sum(axis=0))
+        place = int(np.argmax(lengths))  # the batch whose records show most
+        if lengths[place] == 0.0:
+            raise InputError("No record leaves a trace in what is released, so no canary can be planted.")
+        self.weights = ratios[:, place] / (lengths[place] * influence.spread)
+        self.shift = float(lengths[place]) * math.sqrt(chain.chains)
+        size = chain.divisor(spec.n)
         standing = np.arange(place * size, min((place + 1) * size, spec.n))[:MOST_CANARIES]
         self.groups = min(_GROUPS, spec.dim, len(standing))
         self.size = len(standing) // self.groups
@@ -261,20 +274,3 @@ class GroupedCanaries:
         start = np.zeros(self.spec.dim) if values is None else np.asarray(values, float)
         before = np.concatenate([np.broadcast_to(start, (chain.chains, 1, self.spec.dim)), shown[:, :-1]], axis=1)
         return (self.weights @ (shown - self.through[:, None] * before)).sum(axis=0) / math.sqrt(chain.chains)
-
-
-def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Array]:
-    """The batch whose records show most, their shift, the weights of a score, and what stays of a number."""
-    # What runs releases the average of the parameters themselves.
-    shown = spec if spec.average is None else spec.with_values({"average.lipschitz": 1.0})
-    influence, chain = Influence(shown, axis), axis.chain
-    period = 1 if chain.batch.scheme is Scheme.FULL else chain.batches_per_epoch(spec.n)
-    numbers, steps = len(influence.spread), len(influence.left)
-    keys = influence.blocks * period + np.arange(steps) % period
-    ratios = np.bincount(keys, influence.left, numbers * period).reshape(numbers, period)
-    lengths = np.sqrt(np.square(ratios).sum(axis=0))
-    place = int(np.argmax(lengths))
-    if lengths[place] == 0.0:
-        raise InputError("No record leaves a trace in what is released, so no canary can be planted.")
-    weights = ratios[:, place] / (lengths[place] * influence.spread)
-    return place, float(lengths[place]) * math.sqrt(chain.chains), weights, influence.carry

@@ -11,9 +11,6 @@ Looked at on neighbouring tables, call by call:
   said to be. For all calls together and for each, an upper limit of its size below 1 is a violation.
 - *participation*: in batches, the steps in which a record moves the sum are those it took part in (`participation`).
 - *batches*: answered alike, the same rows in other batches must leave the same release to the last bit.
-
-What this shows: the sensitivities, the noise and the sampler of this code, on the pairs that were tried. What it does
-not: that no other pair moves further, that the theorems are right, or that this code made the release.
 """
 
 import math

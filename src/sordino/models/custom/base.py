@@ -106,7 +106,20 @@ def pack(layout: RecordLayout, data: Data, units: NDArray[Any] | None = None) ->
     """One row of numbers for each unit; `units` numbers the unit of each record, and further records are left out."""
     arrays = ((leaf, np.asarray(finite(data[leaf.name]), np.float64)) for leaf in layout.leaves)
     table = np.concatenate([values.reshape(len(values), leaf.size) for leaf, values in arrays], axis=1)
-    return table if units is None else _grouped(layout, table, units)
+    if units is None:
+        return table
+    number, rows = int(units.max(initial=-1)) + 1, layout.rows
+    sizes = np.bincount(units, minlength=number)
+    order = np.argsort(units, kind="stable")
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept, place = order[place < rows], place[place < rows]
+    firsts = table[order[np.cumsum(sizes) - sizes]] if number else np.zeros((0, layout.width))
+    if rows == 1:
+        return firsts
+    packed = np.repeat(firsts[:, None], rows, axis=1)
+    packed[units[kept], place] = table[kept]
+    mask = (np.arange(rows) < np.minimum(sizes, rows)[:, None]).astype(np.float64)
+    return np.concatenate([packed.reshape(number, rows * layout.width), mask], axis=1)
 
 
 def finite(values: Any) -> NDArray[Any]:
@@ -122,21 +135,6 @@ def finite(values: Any) -> NDArray[Any]:
         return array
     ends = np.iinfo(array.dtype)
     return np.clip(array, max(ends.min, -_LARGEST_WHOLE), min(ends.max, _LARGEST_WHOLE))
-
-
-def _grouped(layout: RecordLayout, table: NDArray[Any], units: NDArray[Any]) -> NDArray[np.float64]:
-    number, rows = int(units.max(initial=-1)) + 1, layout.rows
-    sizes = np.bincount(units, minlength=number)
-    order = np.argsort(units, kind="stable")
-    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    kept, place = order[place < rows], place[place < rows]
-    firsts = table[order[np.cumsum(sizes) - sizes]] if number else np.zeros((0, layout.width))
-    if rows == 1:
-        return firsts
-    packed = np.repeat(firsts[:, None], rows, axis=1)
-    packed[units[kept], place] = table[kept]
-    mask = (np.arange(rows) < np.minimum(sizes, rows)[:, None]).astype(np.float64)
-    return np.concatenate([packed.reshape(number, rows * layout.width), mask], axis=1)
 
 
 def key_of(row: Array) -> Array:

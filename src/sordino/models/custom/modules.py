@@ -44,7 +44,11 @@ class PytreeLoss(base.CustomModel):
         self.leaves = tuple(jnp.asarray(leaf) for _, leaf in leaves)
         self.unravel = lambda theta: put_together(unravel(theta.astype(self.flat.dtype)), rest)
         self.rebuilt = lambda some: put_together(jax.tree.unflatten(structure, some), rest)
-        self._check_value()
+        record = {name: jnp.asarray(part[0]) for name, part in blank(layout, 1, seed=1).items()}
+        words = "The loss must take one record, without an axis of records. Called with one"
+        shape = base.tried(words, lambda: jax.eval_shape(lambda theta: loss(self.unravel(theta), **record), self.flat))
+        if jax.tree.leaves(shape) != [shape] or shape.shape != ():
+            raise refuse("the loss", "to be one number for one record", f"{shape}", "sum over its parts")
 
     @property
     def size(self) -> int:
@@ -70,15 +74,6 @@ class PytreeLoss(base.CustomModel):
     def constrained(self, theta: Array) -> dict[str, Array]:
         parts = jnp.split(theta, np.cumsum([math.prod(site.shape) for site in self.named])[:-1])
         return {site.name: part.reshape(site.shape) for site, part in zip(self.named, parts, strict=True)}
-
-    def _check_value(self) -> None:
-        record = {name: jnp.asarray(part[0]) for name, part in blank(self.layout, 1, seed=1).items()}
-        words = "The loss must take one record, without an axis of records. Called with one"
-        shape = base.tried(
-            words, lambda: jax.eval_shape(lambda theta: self.loss(self.unravel(theta), **record), self.flat)
-        )
-        if jax.tree.leaves(shape) != [shape] or shape.shape != ():
-            raise refuse("the loss", "to be one number for one record", f"{shape}", "sum over its parts")
 
 
 def _partitioned(params: Tree) -> tuple[Tree, Tree]:

@@ -362,15 +362,12 @@ class _Cells:
         left, right = self.left[order][starts], self.right[order][ends]
         plus, minus = f.masses(left, right)
         value = float(np.sum(plus - minus))
-        rounding = 4 * f.positive.family.accuracy * float(np.sum(plus + minus + _tails(f, left, right)))
+        # The masses of these intervals inherit the rounding errors of the tails.
+        tails = f.positive_total * np.minimum(f.positive.above(left), f.positive.cdf(right))
+        tails = tails + f.negative_total * np.minimum(f.negative.above(left), f.negative.cdf(right))
+        rounding = 4 * f.positive.family.accuracy * float(np.sum(plus + minus + tails))
         high = max(0.0, value) + float(self.gaps.sum()) + rounding
         return Bracket(min(1.0, max(0.0, value - rounding)), min(1.0, high))
-
-
-def _tails(f: SignedMixture, left: Array, right: Array) -> Array:
-    """The probabilities whose rounding errors the masses of these intervals inherit."""
-    positive = f.positive_total * np.minimum(f.positive.above(left), f.positive.cdf(right))
-    return positive + f.negative_total * np.minimum(f.negative.above(left), f.negative.cdf(right))
 
 
 def _edges(f: SignedMixture, tail: float) -> Array:
