@@ -121,7 +121,28 @@ def joint_epsilon(counts: ErrorCounts, delta: float, confidence: float) -> float
     outcomes = _Outcomes(counts, least, delta, confidence)
 
     def allowed(epsilon: float) -> bool:
-        return _possible(outcomes, epsilon, delta, 1.0 - confidence)
+        """Whether some rates on the edge of what epsilon allows make an outcome so far out likely enough."""
+        corner = (1 - delta) / (1 + math.exp(epsilon))
+        # From the corner f = g along both edges, where one error grows to 1 - delta and the other falls to 0.
+        ends = corner + (1 - delta - corner) * np.linspace(0.0, 1.0, _CELLS + 1) ** 3
+        low, high = np.tile(ends[:-1], 2), np.tile(ends[1:], 2)
+        flipped = np.repeat([False, True], _CELLS)
+
+        def rarer(long: Scores, edge: Scores, flipped: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            short = np.maximum((1 - delta - edge) * math.exp(-epsilon), 0.0)
+            return outcomes.chances(np.where(flipped, short, long), np.where(flipped, long, short)) <= 1.0 - confidence
+
+        for _ in range(_HALVINGS):
+            # Whether a point of the edge itself is likelier decides; a cell that is rarer at its corner is done with.
+            if not rarer(low, low, flipped).all():
+                return True
+            open_ = ~rarer(low, high, flipped)
+            if not open_.any():
+                return False
+            low, high, flipped = low[open_], high[open_], np.tile(flipped[open_], 2)
+            middle = 0.5 * (low + high)
+            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        return True
 
     if allowed(least):
         return least
@@ -158,31 +179,6 @@ class _Outcomes:
             log_mass = self.log_ways[near] + special.xlogy(errors, f[place]) + special.xlog1py(n - errors, -f[place])
             chances[place] = np.exp(log_mass) @ special.bdtr(self.second[near], models, g[place])
         return chances * (1 + _TEST_ROUNDING) + 1e-15
-
-
-def _possible(outcomes: _Outcomes, epsilon: float, delta: float, failure: float) -> bool:
-    """Whether some rates on the edge of what epsilon allows make an outcome so far out likelier than `failure`."""
-    corner = (1 - delta) / (1 + math.exp(epsilon))
-    # From the corner f = g along both edges, where one error grows to 1 - delta and the other falls to 0.
-    ends = corner + (1 - delta - corner) * np.linspace(0.0, 1.0, _CELLS + 1) ** 3
-    low, high = np.tile(ends[:-1], 2), np.tile(ends[1:], 2)
-    flipped = np.repeat([False, True], _CELLS)
-
-    def rarer(long: Scores, edge: Scores, flipped: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        short = np.maximum((1 - delta - edge) * math.exp(-epsilon), 0.0)
-        return outcomes.chances(np.where(flipped, short, long), np.where(flipped, long, short)) <= failure
-
-    for _ in range(_HALVINGS):
-        # Whether a point of the edge itself is likelier decides; a cell that is rarer at its corner is done with.
-        if not rarer(low, low, flipped).all():
-            return True
-        open_ = ~rarer(low, high, flipped)
-        if not open_.any():
-            return False
-        low, high, flipped = low[open_], high[open_], np.tile(flipped[open_], 2)
-        middle = 0.5 * (low + high)
-        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-    return True
 
 
 class ErrorCurve(NamedTuple):

@@ -22,7 +22,6 @@ from sordino.auditing.fleet import NETWORKS, plan_of, train_fleet
 from sordino.core import spec as specs
 from sordino.core.bound import Relation
 from sordino.core.spec import Spec
-from sordino.core.spec.mechanisms import SettingValues
 from sordino.core.validate import InputError, one_of, refuse
 from sordino.data import Category, Schema, clip_rows, encode, read_schema, read_table
 from sordino.data.example_tables import GENERATORS
@@ -93,8 +92,16 @@ def _load(source: specs.DatasetSource, relation: Relation) -> tuple[Schema, Data
     match source:
         case specs.SyntheticDataset():
             word = one_of("instance.dataset.generator", source.generator, GENERATORS)
-            rng = np.random.Generator(np.random.PCG64DXSM(source.seed))
-            drawn = _drawn(GENERATORS[word], source.parameters, rng, source.records, source.features)
+            make, given = GENERATORS[word], dict(source.parameters)
+            leading = np.random.Generator(np.random.PCG64DXSM(source.seed)), source.records, source.features
+            known = [name for name in inspect.signature(make).parameters if not name.startswith("_")][len(leading) :]
+            for name in given:
+                one_of("a setting of instance.dataset.parameters", name, known)
+            try:
+                drawn = make(*leading, **given)
+            except TypeError as error:
+                words = f"got {given!r:.80} ({error})."
+                raise InputError(f"Expected settings that make the instance's dataset, {words}") from None
             return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
         case specs.FileDataset():
             schema = read_schema(source.schema)
@@ -103,18 +110,6 @@ def _load(source: specs.DatasetSource, relation: Relation) -> tuple[Schema, Data
             kind = "file" if given is source.path else "table"
             return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a {kind}"
     raise refuse("instance.dataset", "to be synthetic or a file", type(source).__name__)
-
-
-def _drawn(make: Callable[..., Any], settings: SettingValues, *leading: Any) -> Any:
-    """Call a registered generator; a setting it does not have is refused with those it has."""
-    known = [name for name in inspect.signature(make).parameters if not name.startswith("_")][len(leading) :]
-    given = dict(settings)
-    for name in given:
-        one_of("a setting of instance.dataset.parameters", name, known)
-    try:
-        return make(*leading, **given)
-    except TypeError as error:
-        raise InputError(f"Expected settings that make the instance's dataset, got {given!r:.80} ({error}).") from None
 
 
 def _pairs(choice: specs.NeighbourChoice, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:

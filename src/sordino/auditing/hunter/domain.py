@@ -176,9 +176,17 @@ def neighbours(claim: PrivacyClaim, rng: np.random.Generator, most: int = 400) -
     found: dict[tuple[str, str], TablePair] = {}
     for _ in range(8 * most):
         size = _early(sizes, rng)
-        shared, in_pieces = _shared(domain, rows, size, rng)
+        # Shared records are all the same, two or several in turn, in twos, or any.
+        kind = int(rng.integers(6))
+        turns = rows if kind == 2 else rows[:2]
+        if kind < 2:
+            shared: Table = (_early(rows, rng),) * size
+        elif kind < 5:
+            shared = tuple(turns[place // (2 if kind == 4 else 1) % len(turns)] for place in range(size))
+        else:
+            shared = tuple(domain.random_record(rng) for _ in range(size))
         # Where a table is read in pieces, a record at its beginning moves all others.
-        place = _early((0, size, size // 2) if in_pieces else (size, 0, size // 2), rng)
+        place = _early((0, size, size // 2) if kind == 4 else (size, 0, size // 2), rng)
         pair = TablePair(shared, place, (_early(rows, rng),) if replaces else (), (_early(rows, rng),))
         first, second = map(repr, pair.tables)
         if first != second:
@@ -191,17 +199,6 @@ def neighbours(claim: PrivacyClaim, rng: np.random.Generator, most: int = 400) -
 def _early(ranked: Sequence[Choice], rng: np.random.Generator) -> Choice:
     """One of several things, the first ones more often."""
     return ranked[int(rng.geometric(0.4) - 1) % len(ranked)]
-
-
-def _shared(domain: TableDomain, rows: list[Record], size: int, rng: np.random.Generator) -> tuple[Table, bool]:
-    """Shared records, and whether they come in twos: all the same, two or several in turn, in twos, or any."""
-    kind = int(rng.integers(6))
-    if kind < 2:
-        return (_early(rows, rng),) * size, False
-    turns = rows if kind == 2 else rows[:2]
-    if kind < 5:
-        return tuple(turns[place // (2 if kind == 4 else 1) % len(turns)] for place in range(size)), kind == 4
-    return tuple(domain.random_record(rng) for _ in range(size)), False
 
 
 def variations(pair: TablePair, claim: PrivacyClaim, rng: np.random.Generator, count: int) -> list[TablePair]:
