@@ -74,6 +74,10 @@ CASES = (
     Case(models.Softmax(5, weight_decay=0.1), ROWS, (0.0, 2.0, 4.0), norm(0.7)),
     *(Case(models.Huber(0.8, weight_decay=0.1), BOUNDED_TARGET, MEASURED, clip) for clip in (None, residual(0.5))),
     *(
+        Case(models.PoissonRegression(3.0, 5.0, weight_decay=0.1), ROWS, (0.0, 1.0, 9.0), clip)
+        for clip in (None, norm(1.0))
+    ),
+    *(
         Case(models.GaussianMixture((0.3, 0.7), 0.8, weight_decay=0.1), ROWS, (0.0,), clip)
         for clip in (None, norm(1.0))
     ),

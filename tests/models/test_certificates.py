@@ -27,6 +27,7 @@ def values(model, domain=PLAIN, clipping=None, ball=None):
         (models.Softmax(4, weight_decay=LAMBDA), PLAIN, math.sqrt(2) * R, 2 * math.sqrt(2) * R, R * R / 2),
         (models.GaussianLinear(weight_decay=LAMBDA), ROWS, *UNBOUNDED, R * R),
         (models.Huber(0.5, weight_decay=LAMBDA), ROWS, 0.5 * R, R, R * R),
+        (models.PoissonRegression(2.0, 5.0, weight_decay=LAMBDA), PLAIN, 5 * R, 10 * R, 2 * R * R),
     ],
 )
 def test_the_table(model, domain, bound, sensitivity, smoothness):
@@ -69,7 +70,9 @@ def test_a_ball_bounds_a_growing_gradient():
 
 
 @pytest.mark.parametrize("clipping", [residual(1.0), norm(1.0)])
-@pytest.mark.parametrize("model", [models.GaussianLinear(), models.Logistic(), models.Huber(1.0)])
+@pytest.mark.parametrize(
+    "model", [models.GaussianLinear(), models.Logistic(), models.Huber(1.0), models.PoissonRegression(2.0, 5.0)]
+)
 def test_clipping_a_scalar_residual_keeps_curvature(model, clipping):
     clipped, plain = values(model, ROWS if model == models.GaussianLinear() else PLAIN, clipping), values(model)
     assert (clipped["gradient_bound"], clipped["gradient_sensitivity"], clipped["drift_bound"]) == (1.0, 2.0, 1.0)
@@ -196,7 +199,7 @@ def test_the_problem_section_survives_a_spec_unchanged():
 
 
 def test_the_registry_names_every_family_once():
-    assert len(set(models.MODELS.values())) == len(models.MODELS) >= 9
+    assert len(set(models.MODELS.values())) == len(models.MODELS) >= 10
 
 
 @pytest.mark.parametrize(
@@ -207,6 +210,7 @@ def test_the_registry_names_every_family_once():
         lambda: models.Huber(0.0),
         lambda: models.GaussianMixture((0.5, 0.6), 1.0),
         lambda: models.MLPRegression((3,), "sinus"),
+        lambda: models.PoissonRegression(math.inf, 1.0),
         lambda: models.Domain(0, 1.0),
         lambda: models.Domain(3, -1.0),
     ],

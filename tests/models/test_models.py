@@ -40,6 +40,19 @@ def test_losses_are_minus_log_likelihoods(score):
     assert scores_loss(models.Huber(0.5), score, 0.7) == pytest.approx(special.huber(0.5, score - 0.7))
 
 
+@pytest.mark.parametrize("score", [-3.0, 0.0, 1.4])
+def test_poisson_is_exact_below_its_caps(score):
+    exact = -stats.poisson(np.exp(score)).logpmf(3) - special.gammaln(4.0)
+    assert scores_loss(models.PoissonRegression(100.0, 50.0), score, 3.0) == pytest.approx(exact)
+
+
+def test_poisson_beyond_its_caps_is_linear_and_bounded():
+    with jax.enable_x64(True):
+        model, far = models.PoissonRegression(2.0, 5.0), jnp.asarray([[3.0], [800.0]])
+        assert np.asarray(model.residual(far, jnp.asarray([9.0, -1.0]))).ravel() == pytest.approx([-3.0, 2.0])
+    assert scores_loss(model, 4.0, 0.0) - scores_loss(model, 3.0, 0.0) == pytest.approx(2.0)
+
+
 def test_softmax_and_networks_are_cross_entropies():
     with jax.enable_x64(True):
         scores = np.array([0.3, -1.0, 2.0])

@@ -60,6 +60,7 @@ MODELS = {
     "logistic": models.Logistic(),
     "softmax": models.Softmax(classes=3),
     "huber": models.Huber(threshold=0.5),
+    "poisson": models.PoissonRegression(rate_cap=3.0, count_cap=5.0),
     "linear": models.GaussianLinear(),
     "mixture": models.GaussianMixture((0.3, 0.7), 0.5),
     "regression network": models.MLPRegression(hidden=(7, 4)),

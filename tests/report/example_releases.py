@@ -17,7 +17,7 @@ from sordino.ledger.release import StoredRelease, write_release
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.models.base import describe_model
 from sordino.models.families.classification import Logistic
-from sordino.models.families.regression import GaussianLinear, Huber
+from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSTILE = '<script>alert("x")</script>'
@@ -108,7 +108,7 @@ MODELS = {
     "linear": ("regression", GaussianLinear(noise_precision=1.0)),
     "robust": ("robust-regression", Huber(threshold=1.0)),
     "logistic": ("classification", Logistic()),
-    "poisson": ("count-regression", GaussianLinear()),
+    "poisson": ("count-regression", PoissonRegression(rate_cap=100.0, count_cap=100.0)),
 }
 # Of `coefficients`: posterior means, and for each coefficient the shares that are sampling, privacy and prior.
 MEANS = (-0.5, 0.9, 0.1, 0.4, 0.5)

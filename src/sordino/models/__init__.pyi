@@ -15,5 +15,6 @@ from sordino.models.families.networks import MLPRegression as MLPRegression
 from sordino.models.families.regression import GaussianLinear as GaussianLinear
 from sordino.models.families.regression import GaussianMixture as GaussianMixture
 from sordino.models.families.regression import Huber as Huber
+from sordino.models.families.regression import PoissonRegression as PoissonRegression
 from sordino.models.registry import MODELS as MODELS
 from sordino.models.registry import JaxModel as JaxModel

@@ -14,6 +14,7 @@ from sordino.models import (
     JaxModel,
     Logistic,
     MLPClassification,
+    PoissonRegression,
     Softmax,
 )
 
@@ -47,7 +48,7 @@ def iterates(spec, model, X, y):
 
 @pytest.mark.parametrize(
     "model",
-    [Logistic(), Softmax(classes=3), Huber(threshold=0.5), GaussianLinear()],
+    [Logistic(), Softmax(classes=3), Huber(threshold=0.5), PoissonRegression(3.0, 4.0), GaussianLinear()],
     ids=lambda model: type(model).__name__,
 )
 @pytest.mark.parametrize("length", [1.0, 0.37, 2.5])

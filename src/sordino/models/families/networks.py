@@ -43,7 +43,7 @@ def unpack(theta: Array, shapes: Shapes) -> list[Array]:
 
 
 @dataclass(frozen=True)
-class Network(Model):
+class NetworkModel(Model):
     """A network. Nothing is claimed about its gradients: norm clipping certifies their size by construction.
 
     Weight decay then gives the drift-bounded contraction of Bertazzi et al. 2025, which holds for any network.
@@ -60,7 +60,7 @@ class Network(Model):
 
 
 @dataclass(frozen=True)
-class DenseNetwork(Network):
+class DenseNetwork(NetworkModel):
     """A network with these hidden widths; theta stacks weights and biases, layer by layer."""
 
     hidden: tuple[int, ...]
@@ -115,7 +115,7 @@ class DenseNetwork(Network):
 
 
 @dataclass(frozen=True)
-class NetworkOfNumber(Network):
+class NetworkOfNumber(NetworkModel):
     """y = network(x) + N(0, 1 / noise_precision): what every such network inherits from first."""
 
     noise_precision: Annotated[float, POSITIVE] = 1.0
@@ -129,7 +129,7 @@ class NetworkOfNumber(Network):
 
 
 @dataclass(frozen=True)
-class NetworkOfClasses(Network):
+class NetworkOfClasses(NetworkModel):
     """Classes coded 0, 1, ... by as many scores, or by the log odds of the second of two; inherited from first."""
 
     classes: Annotated[int, Interval(2)] = 2
@@ -171,7 +171,7 @@ class MLPClassification(NetworkOfClasses, DenseNetwork):
 
 
 @dataclass(frozen=True)
-class SkipNetwork(Network):
+class SkipNetwork(NetworkModel):
     """V' tanh(W' s + b) + c + L' z for a row z cut to [-cut, cut], of which hidden units see the first entries, s.
 
     Parameters are flat: W (seen, hidden), b, V (hidden, outputs), c, L (columns, outputs).

@@ -1,4 +1,4 @@
-"""Losses of numbers: squared and Huber regression, and mixtures of Gaussians with unknown means."""
+"""Losses of numbers: squared, Huber and Poisson regression, and mixtures of Gaussians with unknown means."""
 
 import math
 from collections.abc import Sequence
@@ -64,6 +64,37 @@ class Huber(LinearScoreModel):
         at_zero = self.threshold if target is None else min(self.threshold, target.value)
         because = f"the residual s - y is cut at {self.threshold:g}, with slope 0 or 1"
         return linear_score_facts(domain, because, self.threshold, 1.0, at_zero)
+
+
+@family("poisson")
+@dataclass(frozen=True)
+class PoissonRegression(LinearScoreModel):
+    """Counts y with rate min(exp(x theta), rate_cap); counts are cut to [0, count_cap] by the loss itself.
+
+    The loss is exp(s) - y s up to the cap and linear beyond it, so it stays convex. With |x| <= R: gradients at most
+    R max(rate_cap, count_cap), two at most twice that apart, Hessian at most rate_cap R^2.
+    """
+
+    rate_cap: Annotated[float, POSITIVE]
+    count_cap: Annotated[float, POSITIVE]
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        score = scores[..., 0]
+        inner = jnp.minimum(score, jnp.log(self.rate_cap))
+        rate = jnp.exp(inner)
+        return rate * (1.0 + score - inner) - jnp.clip(y, 0.0, self.count_cap) * score
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        rate = jnp.exp(jnp.minimum(scores, jnp.log(self.rate_cap)))
+        return jnp.minimum(rate, self.rate_cap) - jnp.clip(y, 0.0, self.count_cap)[..., None]
+
+    def facts(self, domain: Domain) -> LossFacts:
+        because = (
+            f"the residual is a rate in [0, {self.rate_cap:g}] minus a count in [0, {self.count_cap:g}], its slope the "
+            "rate below the cap and 0 above"
+        )
+        largest, at_zero = max(self.rate_cap, self.count_cap), max(min(1.0, self.rate_cap), self.count_cap)
+        return linear_score_facts(domain, because, largest, self.rate_cap, at_zero)
 
 
 def component_weights(given: Sequence[float]) -> tuple[float, ...]:
