@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.auditing.fleet import (
+from sordino.auditing.fleet.plan import (
     NETWORKS,
     SLOPES,
     DenseFleet,

@@ -1,8 +1,4 @@
-"""A fleet: what thousands of models compute, how they are trained, and their training in groups that fit the memory.
-
-A network holds its parameters as parts, each of shape (models, ...). Backward passes are written out, because they know
-every example's norm: in a dense layer the gradient of one example is the outer product of its input a and its delta d,
-so its squared norm is |d|^2 (|a|^2 + 1), biases included, and no gradient is formed to be clipped.
+"""Train a fleet: thousands of models at once, in groups that fit the memory.
 
 What a model draws depends on its own number, never on its company: Threefry-2x32 with 20 rounds (Salmon et al. 2011)
 turns a key, of the seed and the number, and a counter, the step and the coordinate pair, into two random words, on any
@@ -10,13 +6,9 @@ device bit for bit. Gaussians are Box-Muller transforms of them, exact but for r
 compiled program makes an epoch of a group of models, whose size does not depend on how many there are.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
-from math import prod
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +16,11 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.auditing.experiment import chain_of
-from sordino.core.bound import Relation, View
-from sordino.core.spec import Batch, Clipping, ClippingKind, GaussianNoise, GaussianStart, PointStart, Scheme, Spec
-from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Declared, Interval, instance_of, refuse
-from sordino.mechanisms.chain.claims import check_regulariser
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, Parts, network_for
+from sordino.core.spec import GaussianStart, PointStart, Scheme
+from sordino.core.validate import instance_of, refuse
 from sordino.models.base import Model
+<<<<<<< HEAD:src/sordino/auditing/fleet.py
 from sordino.models.clip import exact_product, working_bound
 from sordino.models.families import networks
 from sordino.models.families.networks import DenseNetwork, Shapes
@@ -233,6 +224,8 @@ def plan_of(spec: Spec, model: Model, seed: int) -> FleetPlan:
     clip_norm = None if clipping is None else clipping.bound
     return FleetPlan(step_size, noise_scale, chain.batch, chain.steps // per_epoch, seed, clip_norm, chain.start)
 
+=======
+>>>>>>> parent of 886b72d8 (A fleet is one file: its networks, plan and training):src/sordino/auditing/fleet/engine.py
 
 Arrays = NDArray[np.float32]
 # The two words of a key, of one member or of many.
