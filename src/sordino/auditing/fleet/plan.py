@@ -23,14 +23,8 @@ from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Declared, Inter
 from sordino.mechanisms.chain.claims import check_regulariser
 from sordino.models.base import Model
 from sordino.models.clip import exact_product, working_bound
-from sordino.models.families.networks import (
-    DenseNetwork,
-    MLPClassification,
-    MLPRegression,
-    Shapes,
-    activation,
-    dense_shapes,
-)
+from sordino.models.families import networks
+from sordino.models.families.networks import DenseNetwork, Shapes
 
 Parts = tuple[Array, ...]
 
@@ -112,7 +106,7 @@ class DenseFleet(FleetNetwork):
 
     @property
     def shapes(self) -> Shapes:
-        return dense_shapes((self.features, *self.model.hidden, self.model.outputs))
+        return networks.dense_shapes((self.features, *self.model.hidden, self.model.outputs))
 
     @property
     def floats_per_example(self) -> int:
@@ -129,7 +123,7 @@ class DenseFleet(FleetNetwork):
 
 def forward(parts: Parts, X: Array, act: str) -> tuple[list[Array], Array]:
     """The inputs of every layer, and the scores of the last one."""
-    function = activation(act)
+    function = networks.activation(act)
     inputs = [X]
     for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
         inputs.append(function(inputs[-1] @ weight + bias[:, None, :]))
@@ -161,7 +155,10 @@ def outer_sums(inputs: list[Array], deltas: list[Array]) -> Parts:
 
 
 # A model with a faster way than its own vectorised gradient registers it here.
-NETWORKS: dict[type[Model], type[FleetNetwork]] = {MLPRegression: DenseFleet, MLPClassification: DenseFleet}
+NETWORKS: dict[type[Model], type[FleetNetwork]] = {
+    networks.MLPRegression: DenseFleet,
+    networks.MLPClassification: DenseFleet,
+}
 
 
 def network_for(model: Model, features: int) -> FleetNetwork:
@@ -228,12 +225,5 @@ def plan_of(spec: Spec, model: Model, seed: int) -> FleetPlan:
     step_size, noise_scale = chain.step_size.constant, noise.scale.constant
     if step_size is None or noise_scale is None:
         raise refuse("step size and noise scale", "to be the same at every step of a fleet", "a schedule", _ATTACK)
-    return FleetPlan(
-        step_size=step_size,
-        noise_scale=noise_scale,
-        batch=chain.batch,
-        epochs=chain.steps // per_epoch,
-        seed=seed,
-        clip_norm=None if clipping is None else clipping.bound,
-        start=chain.start,
-    )
+    clip_norm = None if clipping is None else clipping.bound
+    return FleetPlan(step_size, noise_scale, chain.batch, chain.steps // per_epoch, seed, clip_norm, chain.start)
