@@ -14,6 +14,7 @@ R, LAMBDA = 3.0, 0.25
 ROWS = models.Domain(4, R, target_bound=2.0)
 PLAIN = models.Domain(4, R)
 UNBOUNDED = (None, None)
+CLIPPED = [models.GaussianLinear(), models.Logistic(), models.Huber(1.0), models.PoissonRegression(2.0, 5.0)]
 
 
 def values(model, domain=PLAIN, clipping=None, ball=None):
@@ -70,9 +71,7 @@ def test_a_ball_bounds_a_growing_gradient():
 
 
 @pytest.mark.parametrize("clipping", [residual(1.0), norm(1.0)])
-@pytest.mark.parametrize(
-    "model", [models.GaussianLinear(), models.Logistic(), models.Huber(1.0), models.PoissonRegression(2.0, 5.0)]
-)
+@pytest.mark.parametrize("model", CLIPPED)
 def test_clipping_a_scalar_residual_keeps_curvature(model, clipping):
     clipped, plain = values(model, ROWS if model == models.GaussianLinear() else PLAIN, clipping), values(model)
     assert (clipped["gradient_bound"], clipped["gradient_sensitivity"], clipped["drift_bound"]) == (1.0, 2.0, 1.0)

@@ -54,7 +54,7 @@ def on_table(spec: Spec, table: Any) -> Spec:
     """The same run, audited on these rows in place of those of the file that its instance names."""
     instance = spec.instance
     if instance is None or not isinstance(instance.dataset, specs.FileDataset):
-        raise InputError("To audit a given table, the spec's instance must name a file with a schema.")
+        raise InputError("To audit a given table, the spec needs a dataset of kind file with a schema.")
     own = specs.FileDataset(_GIVEN, instance.dataset.schema)
     # Rows are no part of a description. A copy that is made of it has none, and no file of that name either.
     object.__setattr__(own, "table", table)

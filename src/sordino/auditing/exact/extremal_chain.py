@@ -98,7 +98,7 @@ class Influence:
         bounds = (np.abs(factors) + _TINY) * (1 + _TINY)
         if spec.view is View.AVERAGE:
             if average is None or average.noise.kind is not AverageNoiseKind.GAUSSIAN:
-                raise InputError("An exact audit needs Gaussian noise on the average. Use the attack method.")
+                raise InputError("An exact audit needs Gaussian noise on the average, not Laplace.")
             shares, noise = np.zeros(steps), average.noise.scale
             shares[np.asarray(kept) - 1] = average.lipschitz.value / len(kept)
             blocks = np.zeros(steps, dtype=np.int64)

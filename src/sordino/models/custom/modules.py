@@ -292,7 +292,7 @@ class ModuleFrontEnd(base.FrontEnd):
         inputs = tuple(name for name in wholes if name not in targets)
         if not inputs or set(targets) - set(wholes):
             raise InputError(
-                f"The data need the module's input and {', '.join(targets)} of the loss, not {', '.join(wholes)}."
+                f"The data need the module's input and {', '.join(targets)} of the loss, got {', '.join(wholes)}."
             )
         made = blank(layout, 1, seed=1)
         example = [_typed(made[name][0], wholes[name]) for name in inputs]
