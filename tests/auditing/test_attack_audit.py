@@ -7,13 +7,7 @@ from scipy.stats import norm
 from papers.heller_fetaya.network_audit import LogisticScore
 from sordino import InputError, Relation, View
 from sordino.auditing.confidence import band_cap, band_epsilon, band_tests
-from sordino.auditing.experiment import (
-    Claim,
-    attack_parts,
-    audit_by_attack,
-    audit_by_fixed_score,
-    linear_score,
-)
+from sordino.auditing.experiment import Claim, attack_parts, audit_by_attack, audit_by_fixed_score, linear_score
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.core.guarantee import GaussianDP
 

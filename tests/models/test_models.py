@@ -163,10 +163,7 @@ def test_single_precision_clipping_never_exceeds_the_bound(dim):
 
 def test_gradients_that_overflow_are_bounded_all_the_same():
     theta, x = jnp.full(2, 1e30), jnp.asarray([1e30, 1e30])
-    for model, y in (
-        (models.GaussianLinear(), 0.0),
-        (models.GaussianMixture((0.5, 0.5), 1e-3), 0.0),
-    ):
+    for model, y in ((models.GaussianLinear(), 0.0), (models.GaussianMixture((0.5, 0.5), 1e-3), 0.0)):
         assert clipped_length(model, jnp.full(model.dim(2), theta[0]), x, jnp.asarray(y), 1.0) <= 1.0
     nothing = models.JaxModel(lambda theta, x, y: jnp.nan * jnp.vdot(theta, x), 2)
     assert clipped_length(nothing, theta, x, jnp.asarray(0.0), 1.0) == 0.0

@@ -11,7 +11,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, Quadratics
-from tests.models.exact.batches import law_of
+from tests.models.exact.laws import law_of
 from tests.soundness import pieces
 from tests.soundness.pieces import chance, log_uniform
 from tests.soundness.records import Pair, Universe, curvature_constants

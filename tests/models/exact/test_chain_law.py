@@ -8,8 +8,7 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
-from tests.models.exact.batches import fixed
-from tests.models.exact.laws import chain_moments, density, moments, passes, ridge
+from tests.models.exact.laws import chain_moments, density, fixed, moments, passes, ridge
 
 SCHEDULES = {
     "step_size": {"kind": "polynomial", "initial": 0.3, "offset": 1.0, "power": 0.5},
