@@ -129,11 +129,6 @@ def finite(iterates: NDArray[np.floating]) -> NDArray[np.floating]:
     return iterates
 
 
-def blocks_of(fit_many: FitMany, seeds: Seeds) -> list[Seeds]:
-    """How a mechanism's models are cut into blocks; all in one, unless it says otherwise."""
-    return fit_many.blocks(seeds) if isinstance(fit_many, FitInBlocks) else [seeds]
-
-
 def fitted_sides(fit_many: FitMany, first: Any, second: Any, each_side: int, options: AuditOptions) -> list[Releases]:
     """So many models of each dataset, with seeds of 64 random bits each."""
     drawn = np.random.SeedSequence(options.seed).generate_state(2 * each_side, np.uint64).astype(np.uint64)
@@ -378,7 +373,9 @@ class FitOnCluster:
     def __call__(self, fit_many: FitMany, datasets: Sequence[Any], seeds: Sequence[Seeds]) -> list[Releases]:
         """The releases of each dataset's models, one row for each seed."""
         work: Any = FitWork(fit_many, tuple(datasets))
-        listed = [(side, block) for side, own in enumerate(seeds) for block in blocks_of(fit_many, own)]
+        # A mechanism's models are in one block, unless it says otherwise.
+        cut = fit_many.blocks if isinstance(fit_many, FitInBlocks) else lambda own: [own]
+        listed = [(side, block) for side, own in enumerate(seeds) for block in cut(own)]
         blocks = [Block(f"block {number + 1} of the models", *one) for number, one in enumerate(listed)]
         kept = None if self.partial_results is None else Checkpoints(self.partial_results, work, blocks)
         loaded = {} if kept is None else {number: kept.load(number) for number in range(len(blocks))}

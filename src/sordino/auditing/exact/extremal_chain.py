@@ -237,7 +237,18 @@ def _all_seen(axis: ExtremalAxis, influence: Influence) -> LeakFinding:
     every = len(below) == len(influence.spread)
     alike = axis.one_sided and n % chain.divisor(n) == 0
     if every and (axis.scheme is Scheme.RANDOM_ALLOCATION or (axis.scheme in _SHUFFLED and alike)):
-        return _in_secret(axis, below)
+        # A record that moves one step of every round, against one that moves none; under replace-one half as far.
+        shuffled = axis.scheme in _SHUFFLED
+        if not shuffled:
+            _one_use(axis)
+        share = 1.0 if shuffled or axis.spec.relation is Relation.ADD_REMOVE else 0.5
+        move, steps, total = share * float(below.min()), len(below), axis.period
+        if axis.scheme is Scheme.SHUFFLE_ONCE and steps >= total:
+            # The first pass's step is that of all; a last pass that is cut short is looked away from.
+            move, steps = move * math.sqrt(steps // total) * (1 - 4 * UNIT_ROUNDOFF), total
+        every = "pass, others as the second neighbour's" if shuffled else "round"
+        story = f"{_STORY}, differing record in one secret step of every {every}"
+        return LeakFinding(leak.secret_steps(move, total, steps, axis.chain.chains), story)
     if axis.scheme is Scheme.MIN_SEPARATION and every:
         # The sum of everything seen is all an attacker needs: its mean counts the uses.
         half = 0.5 if axis.spec.relation is Relation.REPLACE_ONE else 1.0
@@ -260,21 +271,6 @@ def _all_seen(axis: ExtremalAxis, influence: Influence) -> LeakFinding:
 def _one_use(axis: ExtremalAxis) -> None:
     if (uses := axis.chain.batch.uses) not in (None, 1):
         raise InputError(f"Expected one use a round for an exact audit of random allocation, got {uses}.")
-
-
-def _in_secret(axis: ExtremalAxis, below: Array) -> LeakFinding:
-    """A record that moves one step of every round, against one that moves none; under replace-one half as far."""
-    shuffled = axis.scheme in _SHUFFLED
-    if not shuffled:
-        _one_use(axis)
-    share = 1.0 if shuffled or axis.spec.relation is Relation.ADD_REMOVE else 0.5
-    move, steps, total = share * float(below.min()), len(below), axis.period
-    if axis.scheme is Scheme.SHUFFLE_ONCE and steps >= total:
-        # The first pass's step is that of all; a last pass that is cut short is looked away from.
-        move, steps = move * math.sqrt(steps // total) * (1 - 4 * UNIT_ROUNDOFF), total
-    every = "pass, others as the second neighbour's" if shuffled else "round"
-    story = f"{_STORY}, differing record in one secret step of every {every}"
-    return LeakFinding(leak.secret_steps(move, total, steps, axis.chain.chains), story)
 
 
 def _stable(axis: ExtremalAxis, alpha: float) -> LeakFinding:

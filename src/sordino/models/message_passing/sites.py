@@ -110,19 +110,16 @@ class MixtureSite(gaussians.Site):
         return gaussians.BlockGaussian(len(self.weights) * features, blocks=len(self.weights))
 
     def slopes(self, moments: gaussians.Moments, x: Array, y: Array) -> gaussians.Slopes:
-        inverse, log_parts = self._parts(moments, x)
-        a = jnp.einsum("kij,kj->ki", inverse, x - moments.mean)
-        r = jax.nn.softmax(log_parts)[:, None]
-        k = r[..., None] * (inverse - (1.0 - r[..., None]) * jnp.einsum("ki,kj->kij", a, a))
-        return gaussians.Slopes(r * a, k, jnp.zeros(0, x.dtype))
-
-    def _parts(self, moments: gaussians.Moments, x: Array) -> tuple[Array, Array]:
-        """The inverse of V_k + spread^2 I, and log of weight times density of x, for each component."""
+        # The inverse of V_k + spread^2 I, and log of weight times density of x, for each component.
         total = moments.covariance + self.spread**2 * jnp.eye(x.shape[0], dtype=x.dtype)
         inverse, gap = jnp.linalg.inv(total), x - moments.mean
         squared = jnp.einsum("ki,kij,kj->k", gap, inverse, gap)
         density = squared + jnp.linalg.slogdet(total)[1] + x.shape[0] * math.log(2.0 * math.pi)
-        return inverse, jnp.log(jnp.asarray(self.weights, x.dtype)) - 0.5 * density
+        log_parts = jnp.log(jnp.asarray(self.weights, x.dtype)) - 0.5 * density
+        a = jnp.einsum("kij,kj->ki", inverse, x - moments.mean)
+        r = jax.nn.softmax(log_parts)[:, None]
+        k = r[..., None] * (inverse - (1.0 - r[..., None]) * jnp.einsum("ki,kj->kij", a, a))
+        return gaussians.Slopes(r * a, k, jnp.zeros(0, x.dtype))
 
 
 # One-hidden-layer network regression by probabilistic backpropagation (Hernandez-Lobato & Adams 2015): means and
