@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from papers.heller_fetaya.fleet import Compiled, FanInStart, FleetRecords, Members, Replacement, Trainer
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
-from sordino.auditing.fleet.plan import AnyModel, FleetNetwork, FleetPlan, network_for
+from sordino.auditing.fleet import AnyModel, FleetNetwork, FleetPlan, network_for
 from sordino.core.spec import Batch, GaussianStart, Scheme
 
 BATCH, DIM = 4, 61_706

@@ -31,7 +31,7 @@ from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
 from papers.heller_fetaya.mnist_experiment import run_variant
 from papers.heller_fetaya.mnist_setting import CLIP_NORM, NOISE, RECORDS, STEP, VARIANTS, Variant, mnist_data
 from papers.heller_fetaya.network_canary import Canary, NeuralData, NeuralSetting, PilotRound
-from sordino.auditing.fleet.plan import FleetPlan, network_for
+from sordino.auditing.fleet import FleetPlan, network_for
 from sordino.core.spec import Batch, Scheme
 
 # A rectified unit that rounding puts on the other side of zero changes a gradient by more than rounding.

@@ -13,7 +13,7 @@ from jax import Array, lax
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from papers.heller_fetaya.fleet import Compiled, FleetRecords, Members
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, network_for
+from sordino.auditing.fleet import FleetNetwork, FleetPlan, network_for
 from sordino.core.spec import Batch, GaussianStart, Scheme
 from sordino.models.families.networks import MLPRegression
 

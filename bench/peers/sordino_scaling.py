@@ -18,7 +18,7 @@ import task
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from papers.heller_fetaya.fleet import Compiled, FleetRecords, Members
-from sordino.auditing.fleet.plan import FleetPlan, network_for
+from sordino.auditing.fleet import FleetPlan, network_for
 from sordino.core import guarantee as loss_distribution
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import LossDistribution

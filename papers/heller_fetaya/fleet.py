@@ -17,19 +17,22 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.auditing.fleet import engine
-from sordino.auditing.fleet.engine import (
+from sordino.auditing import fleet as engine
+from sordino.auditing.fleet import (
+    FleetNetwork,
+    FleetPlan,
     FleetProgram,
     KeyPurpose,
     Keys,
+    Parts,
     check_steps,
     epoch_batches,
     member_keys,
+    network_for,
     threefry,
     trained_an_epoch,
     trained_at_once,
 )
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, Parts, network_for
 from sordino.core.spec import PointStart, Scheme
 from sordino.core.validate import Interval, instance_of, refuse, whole_number
 from sordino.models.base import Model

@@ -11,24 +11,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.auditing.fleet.plan import (
-    NETWORKS,
-    SLOPES,
-    DenseFleet,
-    FleetNetwork,
-    Parts,
-    backward,
-    clip_factors,
-    dense_squares,
-    forward,
-    outer_sums,
-)
+from sordino.auditing.fleet import NETWORKS, DenseFleet, FleetNetwork, Parts
 from sordino.core.validate import refuse
 from sordino.models.base import Model, family
 from sordino.models.clip import exact_product
 from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
+from sordino.models.families import networks
 from sordino.models.families.classification import as_codes, need_codes
-from sordino.models.families.networks import Shapes, activation, dense_shapes, size_of, unpack
+from sordino.models.families.networks import SLOPES, Shapes, activation, dense_shapes, size_of, unpack
 
 SIDE = 28
 CLASSES = 10
@@ -118,9 +108,9 @@ class LeNetFleet(FleetNetwork):
     def gradient_sum(self, parts: Parts, X: Array, y: Array, weights: Array, clip_norm: float | None) -> Parts:
         act, slope = self.model.activation, SLOPES[self.model.activation]
         seen = _Convolved(parts, X, act)
-        inputs, scores = forward(parts[4:], seen.flat, act)
+        inputs, scores = networks.forward(parts[4:], seen.flat, act)
         residual = jax.nn.softmax(scores) - jax.nn.one_hot(y.astype(jnp.int32), CLASSES, dtype=scores.dtype)
-        deltas = backward(parts[4:], inputs, residual, act)
+        deltas = networks.backward(parts[4:], inputs, residual, act)
         flat = deltas[0] @ parts[4].transpose(0, 2, 1)
         second = _spread(flat.reshape(*flat.shape[:2], _QUARTER, _QUARTER, -1)) * slope(seen.second)
         second = second.reshape(*flat.shape[:2], _SECOND * _SECOND, -1)
@@ -128,23 +118,23 @@ class LeNetFleet(FleetNetwork):
         first = first.reshape(*flat.shape[:2], SIDE * SIDE, -1)
         factors = weights
         if clip_norm is not None:
-            squares = dense_squares(inputs, deltas) + sum(
+            squares = networks.dense_squares(inputs, deltas) + sum(
                 _kernel_squares(patches, delta)
                 for patches, delta in ((seen.first_patches, first), (seen.second_patches, second))
             )
-            factors = weights * clip_factors(squares, clip_norm, self.dim)
+            factors = weights * networks.clip_factors(squares, clip_norm, self.dim)
         kernels: list[Array] = []
         for patches, delta in ((seen.first_patches, first), (seen.second_patches, second)):
             scaled = _rows(delta * factors[..., None, None])
             kernels += [exact_product(_rows(patches).transpose(0, 2, 1), scaled), scaled.sum(axis=1)]
-        return (*kernels, *outer_sums(inputs, [delta * factors[..., None] for delta in deltas]))
+        return (*kernels, *networks.outer_sums(inputs, [delta * factors[..., None] for delta in deltas]))
 
     def scores(self, parts: Parts, X: Array) -> Array:
         models = parts[0].shape[0]
 
         def of_rows(rows: Array) -> Array:
             seen = _Convolved(parts, jnp.broadcast_to(rows, (models, *rows.shape)), self.model.activation)
-            return forward(parts[4:], seen.flat, self.model.activation)[1]
+            return networks.forward(parts[4:], seen.flat, self.model.activation)[1]
 
         if len(X) <= _ROWS_AT_ONCE:
             return of_rows(X)
@@ -160,7 +150,7 @@ def scores_of(network: FleetNetwork, parts: Parts, X: Array) -> Array:
         return network.scores(parts, X)
     if not isinstance(network, DenseFleet):
         raise refuse("the network", "to be dense or LeNet-5", network)
-    return forward(parts, jnp.broadcast_to(X, (parts[0].shape[0], *X.shape)), network.model.activation)[1]
+    return networks.forward(parts, jnp.broadcast_to(X, (parts[0].shape[0], *X.shape)), network.model.activation)[1]
 
 
 class _Convolved:

@@ -28,7 +28,7 @@ from papers.heller_fetaya.fleet import (
     train_fleet,
 )
 from papers.heller_fetaya.lenet import LeNet5
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, network_for
+from sordino.auditing.fleet import FleetNetwork, FleetPlan, network_for
 from sordino.core.spec import Scheme
 from sordino.core.validate import SordinoError, instance_of
 from sordino.models.base import Model

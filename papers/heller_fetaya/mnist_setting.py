@@ -13,7 +13,7 @@ from papers.heller_fetaya.fleet import FanInStart
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.network_audit import Halves, NeuralFindings, findings_of
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound
-from sordino.auditing.fleet.plan import FleetPlan
+from sordino.auditing.fleet import FleetPlan
 from sordino.core.spec import Batch, Scheme
 from sordino.core.validate import InputError
 from sordino.models.facts import Domain

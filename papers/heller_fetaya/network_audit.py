@@ -27,7 +27,7 @@ from papers.heller_fetaya.lenet_on_cuda import train_with_kernel
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.confidence import ErrorCounts, choose_threshold, count_errors, epsilon_lower
 from sordino.auditing.experiment import Claim, Releases, ScoreFunction, Scores, bound_from_counts
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, Parts
+from sordino.auditing.fleet import FleetNetwork, FleetPlan, Parts
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, ConstantSchedule, GaussianNoise, NoisyGradient, PointStart, Spec

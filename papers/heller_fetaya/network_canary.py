@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from papers.heller_fetaya.canaries import inside_domain
 from papers.heller_fetaya.fleet import FleetRecords, Replacement
 from papers.heller_fetaya.lenet import scores_of
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, network_for
+from sordino.auditing.fleet import FleetNetwork, FleetPlan, network_for
 from sordino.auditing.instance import deepfool, visit
 from sordino.core.guarantee import check_delta
 from sordino.core.validate import OPEN_UNIT, Interval, instance_of, number, refuse, whole_number

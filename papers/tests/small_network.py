@@ -4,7 +4,7 @@ import numpy as np
 
 from papers.heller_fetaya.fleet import FanInStart
 from papers.heller_fetaya.network_canary import Claimed, NeuralData, NeuralSetting
-from sordino.auditing.fleet.plan import FleetPlan
+from sordino.auditing.fleet import FleetPlan
 from sordino.core.spec import Batch, Scheme
 from sordino.models import Domain, MLPClassification
 

@@ -16,8 +16,7 @@ from papers.heller_fetaya.fleet import Compiled, FanInStart, FleetRecords, Membe
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda, train_with_kernel
 from papers.tests import small_network
-from sordino.auditing.fleet.engine import KeyPurpose, gaussians, member_keys
-from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, network_for
+from sordino.auditing.fleet import FleetNetwork, FleetPlan, KeyPurpose, gaussians, member_keys, network_for
 from sordino.core.spec import Batch, Scheme
 from sordino.models.families.networks import MLPClassification
 

@@ -10,8 +10,8 @@ import pytest
 from papers.heller_fetaya.fleet import FanInStart, FleetRecords, Members, Replacement, train_fleet
 from papers.heller_fetaya.lenet import scores_of
 from sordino import InputError
-from sordino.auditing.fleet import engine
-from sordino.auditing.fleet.plan import FleetPlan
+from sordino.auditing import fleet as engine
+from sordino.auditing.fleet import FleetPlan
 from sordino.core.spec import Batch, Scheme
 from sordino.models.families.networks import MLPClassification
 

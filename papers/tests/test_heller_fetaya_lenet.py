@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from papers.heller_fetaya.lenet import LeNet5, LeNetFleet
-from sordino.auditing.fleet.plan import network_for
+from sordino.auditing.fleet import network_for
 from sordino.core.validate import InputError
 from sordino.models import Domain
 from tests.auditing.fleet.test_networks import _compare, _normal

@@ -26,7 +26,7 @@ from papers.heller_fetaya.network_audit import (
 )
 from papers.heller_fetaya.network_canary import Canary, NeuralSetting, PilotRound, find_canaries
 from sordino.accounting.evaluate import explain
-from sordino.auditing.fleet.plan import network_for, plan_of
+from sordino.auditing.fleet import network_for, plan_of
 from sordino.auditing.lower_bound import VerdictKind, verdict
 from sordino.core.bound import View
 from sordino.core.validate import InputError

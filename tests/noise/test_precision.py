@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.auditing.fleet.plan import DenseFleet
+from sordino.auditing.fleet import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms import rounds as device

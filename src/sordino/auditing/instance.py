@@ -18,8 +18,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.plan import NETWORKS, plan_of
+from sordino.auditing.fleet import NETWORKS, plan_of, train_fleet
 from sordino.core import spec as specs
 from sordino.core.bound import Relation
 from sordino.core.spec import Spec

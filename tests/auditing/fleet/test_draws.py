@@ -7,8 +7,8 @@ import pytest
 from jax.extend.random import threefry2x32_p
 from scipy import stats
 
-from sordino.auditing.fleet import engine
-from sordino.auditing.fleet.engine import KeyPurpose, batch_weights, epoch_batches, member_keys, threefry
+from sordino.auditing import fleet as engine
+from sordino.auditing.fleet import KeyPurpose, batch_weights, epoch_batches, member_keys, threefry
 from sordino.core.spec import Scheme
 
 FALSE_ALARM = 1e-6

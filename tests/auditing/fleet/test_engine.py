@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from sordino import InputError, Relation, View
-from sordino.auditing.fleet import engine
-from sordino.auditing.fleet.engine import KeyPurpose, member_keys, train_fleet
-from sordino.auditing.fleet.plan import FleetPlan, plan_of
+from sordino.auditing import fleet as engine
+from sordino.auditing.fleet import FleetPlan, KeyPurpose, member_keys, plan_of, train_fleet
 from sordino.core.spec import (
     Ball,
     Batch,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.auditing.fleet.plan import AnyModel, DenseFleet, network_for
+from sordino.auditing.fleet import AnyModel, DenseFleet, network_for
 from sordino.models.families.classification import Logistic
 from sordino.models.families.networks import MLPClassification, MLPRegression
 

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sordino.auditing import experiment
-from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.plan import plan_of
+from sordino.auditing.fleet import plan_of, train_fleet
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.methods.attack import audit_instance_by_attack

@@ -13,6 +13,7 @@ from jax import Array
 
 from sordino.core.validate import COUNT, POSITIVE, Interval, one_of, refuse, whole_number
 from sordino.models.base import Model, family
+from sordino.models.clip import exact_product, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.models.facts import Domain, LossFacts
 from sordino.models.families.classification import as_codes, need_codes
@@ -212,3 +213,58 @@ class SkipClassification(NetworkOfClasses, SkipNetwork):
     @property
     def outputs(self) -> int:
         return 1 if self.classes == 2 else self.classes
+
+
+# Many copies of a dense network at once, their parts of shape (copies, ...). Backward passes are written out, because
+# they know every example's norm: in a dense layer the gradient of one example is the outer product of its input a and
+# its delta d, so its squared norm is |d|^2 (|a|^2 + 1), biases included, and no gradient is formed to be clipped.
+
+Copies = tuple[Array, ...]
+
+
+def clip_factors(squares: Array, clip_norm: float, dim: int) -> Array:
+    """What per-example gradients with these squared norms are multiplied by; 0 where the norm is not finite."""
+    target = working_bound(clip_norm, dim)
+    norms = jnp.sqrt(squares)
+    return jnp.where(jnp.isfinite(norms), target / jnp.maximum(norms, target), 0.0)
+
+
+# The slope of an activation as a function of its value, so that the backward pass keeps one array and not two.
+SLOPES: dict[str, Callable[[Array], Array]] = {
+    "tanh": lambda value: 1.0 - value * value,
+    "relu": lambda value: (value > 0.0).astype(value.dtype),
+    "softplus": lambda value: -jnp.expm1(-value),
+}
+
+
+def forward(parts: Copies, X: Array, act: str) -> tuple[list[Array], Array]:
+    """The inputs of every layer, and the scores of the last one."""
+    function = activation(act)
+    inputs = [X]
+    for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+        inputs.append(function(inputs[-1] @ weight + bias[:, None, :]))
+    return inputs, inputs[-1] @ parts[-2] + parts[-1][:, None, :]
+
+
+def backward(parts: Copies, inputs: list[Array], delta: Array, act: str) -> list[Array]:
+    """The derivatives in the output of every layer before its activation, first layer first."""
+    slope, deltas = SLOPES[act], [delta]
+    for weight, values in zip(parts[-2:0:-2], inputs[:0:-1], strict=True):
+        deltas.insert(0, (deltas[0] @ weight.transpose(0, 2, 1)) * slope(values))
+    return deltas
+
+
+def dense_squares(inputs: list[Array], deltas: list[Array]) -> Array:
+    """The squared norm of each example's gradient in these layers, shape (models, batch)."""
+    squares = jnp.zeros(())
+    for values, delta in zip(inputs, deltas, strict=True):
+        squares = squares + jnp.sum(delta * delta, axis=-1) * (1.0 + jnp.sum(values * values, axis=-1))
+    return squares
+
+
+def outer_sums(inputs: list[Array], deltas: list[Array]) -> Copies:
+    """The gradients of weights and biases, summed over the batch."""
+    parts: list[Array] = []
+    for values, delta in zip(inputs, deltas, strict=True):
+        parts += [exact_product(values.transpose(0, 2, 1), delta), delta.sum(axis=1)]
+    return tuple(parts)
