@@ -29,47 +29,6 @@ from sordino.models.facts import NOTHING_KNOWN, Domain, Growth, LossFact, LossFa
 Certificates = dict[str, constants.Certificate]
 
 
-def certify(
-    facts: LossFacts, domain: Domain, regulariser: Certificates, clip: float | None, keeps_curvature: bool
-) -> Certificates:
-    """Every certificate that follows from these facts, by constant name.
-
-    `clip` is the bound of a clip of per-example gradients that may act; `keeps_curvature` says that a gradient is a
-    scalar residual times a fixed vector.
-    """
-    known = evidence = min(facts.evidence, domain.evidence)
-    bound, apart, growth = facts.gradient_bound, facts.gradient_sensitivity, facts.growth
-    if clip is not None:
-        reason, evidence = f"per-example gradients clipped to {clip:g}", constants.Evidence.BY_CONSTRUCTION
-        bound, apart = LossFact(clip, reason), LossFact(2.0 * clip, f"{reason}, any two at most twice that apart")
-        growth = Growth(2.0 * clip, 0.0, clip if growth is None else min(clip, growth.at_zero), reason)
-    found = [(constants.GRADIENT_BOUND, bound, evidence), (constants.GRADIENT_SENSITIVITY, apart, evidence)]
-    found.append((constants.DRIFT_BOUND, bound, evidence))
-    loss, unclipped = facts.smoothness, (constants.UNCLIPPED_SMOOTHNESS, facts.smoothness, known)
-    if facts.convex and clip is not None and not keeps_curvature:
-        found.append(unclipped)
-    elif facts.convex:  # of the update as run
-        kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
-        if (penalty := regulariser.get(constants.REGULARISER_STRONG_CONVEXITY.name)) is not None:
-            convexity = LossFact(penalty.value, f"{facts.convex}; {penalty.reason}{kept}")
-            found.append((constants.STRONG_CONVEXITY, convexity, min(facts.evidence, penalty.evidence)))
-        if loss is not None and (penalty := regulariser.get(constants.REGULARISER_SMOOTHNESS.name)) is not None:
-            whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
-            found.append((constants.SMOOTHNESS, whole, min(known, penalty.evidence)))
-            found += [unclipped] if clip is not None else []
-    if growth is not None:
-        named = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
-        values = zip(named, (growth.g0, growth.g1, growth.at_zero), strict=True)
-        found += [(constant, LossFact(value, growth.reason), evidence) for constant, value in values]
-    private = domain.reads_private_data
-    certificates = {
-        constant.name: constants.Certificate(constant, fact.value, evidence, fact.reason, private)
-        for constant, fact, evidence in found
-        if fact is not None
-    }
-    return certificates | regulariser
-
-
 # A model is a frozen, hashable dataclass, so that it can be a static argument of a compiled function. Parameters are
 # one flat vector. The objective of a chain is ``(1/n) sum_i loss(theta, x_i, y_i) + penalty(theta)``.
 
@@ -169,7 +128,39 @@ class Model(Declared, ABC):
         bound = facts.gradient_bound
         if clip is not None and bound is not None and working_bound(clip, self.dim(domain.features)) >= bound.value:
             clip = None
-        return certify(facts, domain, self.regulariser_certificates(), clip, self.scalar_residual)
+        regulariser = self.regulariser_certificates()
+        known = evidence = min(facts.evidence, domain.evidence)
+        bound, apart, growth = facts.gradient_bound, facts.gradient_sensitivity, facts.growth
+        if clip is not None:
+            reason, evidence = f"per-example gradients clipped to {clip:g}", constants.Evidence.BY_CONSTRUCTION
+            bound, apart = LossFact(clip, reason), LossFact(2.0 * clip, f"{reason}, any two at most twice that apart")
+            growth = Growth(2.0 * clip, 0.0, clip if growth is None else min(clip, growth.at_zero), reason)
+        found = [(constants.GRADIENT_BOUND, bound, evidence), (constants.GRADIENT_SENSITIVITY, apart, evidence)]
+        found.append((constants.DRIFT_BOUND, bound, evidence))
+        loss, unclipped = facts.smoothness, (constants.UNCLIPPED_SMOOTHNESS, facts.smoothness, known)
+        if facts.convex and clip is not None and not self.scalar_residual:
+            found.append(unclipped)
+        elif facts.convex:  # of the update as run
+            kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
+            penalty = regulariser[constants.REGULARISER_STRONG_CONVEXITY.name]
+            convexity = LossFact(penalty.value, f"{facts.convex}; {penalty.reason}{kept}")
+            found.append((constants.STRONG_CONVEXITY, convexity, min(facts.evidence, penalty.evidence)))
+            if loss is not None:
+                penalty = regulariser[constants.REGULARISER_SMOOTHNESS.name]
+                whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
+                found.append((constants.SMOOTHNESS, whole, min(known, penalty.evidence)))
+                found += [unclipped] if clip is not None else []
+        if growth is not None:
+            named = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
+            values = zip(named, (growth.g0, growth.g1, growth.at_zero), strict=True)
+            found += [(constant, LossFact(value, growth.reason), evidence) for constant, value in values]
+        private = domain.reads_private_data
+        certificates = {
+            constant.name: constants.Certificate(constant, fact.value, evidence, fact.reason, private)
+            for constant, fact, evidence in found
+            if fact is not None
+        }
+        return certificates | regulariser
 
     def problem(
         self, n: int, domain: Domain, clipping: Clipping | None = None, projection: Ball | None = None
