@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import explain
 from sordino.core.arrays import Array
@@ -38,9 +37,8 @@ from sordino.data import (
 )
 from sordino.data.encode import check_number, check_parts
 from sordino.data.sources.registry import parts_of
-from sordino.engines.totals import Totals
 from sordino.fitting.charge import RowAccess, RunContents, charged_run, check_public, exact_sums_line
-from sordino.fitting.fit import IN_MEMORY, TableInParts, rows_there, table_in_parts
+from sordino.fitting.fit import IN_MEMORY, table_in_parts
 from sordino.fitting.methods.base import full_sums
 from sordino.fitting.problem import Sources
 from sordino.inference.summary import LOOK, answer_table
@@ -185,34 +183,6 @@ def _spec(
 def sums_in_memory(rows: Rows) -> SumsOf:
     """The sums of questions over rows in memory."""
     return lambda questions: [one.sums(rows) for one in questions]
-
-
-@dataclass(frozen=True, eq=False)
-class AskedTogether:
-    """The questions of one round, as an engine brings them to rows."""
-
-    name: str
-    questions: tuple[Question, ...]
-    exponent: int = EXPONENT
-
-    @property
-    def numbers(self) -> int:
-        return sum(one.size for one in self.questions)
-
-    def of(self, rows: Rows) -> NDArray[np.int64]:
-        return np.concatenate([one.sums(rows) for one in self.questions])
-
-
-def sums_in_parts(given: TableInParts, schema: Schema, relation: Relation) -> SumsOf:
-    """Sums by the engine, after the debit; the number of units is compared in every round."""
-    total: Totals = given.totals(schema, partial(rows_there, schema))
-
-    def sums(questions: Sequence[Question]) -> list[Whole]:
-        found = total(AskedTogether("look", tuple(questions)))
-        check_number(schema, relation, found.units)
-        return np.split(found.sums, np.cumsum([one.size for one in questions])[:-1])
-
-    return sums
 
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
@@ -366,7 +336,7 @@ def look(
         if given is None:
             total = sums_in_memory(access.read(partial(_read, data, declared, related, names)))
         else:
-            total = access.read(partial(sums_in_parts, given, declared, related))
+            total = access.read(partial(given.sums, declared, related))
         answers = plan.answered(lambda questions: access.read(partial(total, questions)), sources, inside)
         stored = [_stored(one, rows) for one, rows in answers]
         tests = any(one.word in (MeansTest.word, SurvivalCurve.word) for one in asked)

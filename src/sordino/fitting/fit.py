@@ -16,7 +16,7 @@ from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.bound import Relation, RelationWord
 from sordino.core.validate import InputError, instance_of, one_of
 from sordino.data import Schema, clip_rows
-from sordino.data.encode import check_parts, counting_column
+from sordino.data.encode import check_number, check_parts, counting_column
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.data.table import Table
 from sordino.engines.totals import Encode, Engine, Progress, Totals, engine_of
@@ -41,7 +41,7 @@ from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD
 from sordino.mechanisms.regression.rows import UnitRows, unit_rows
 from sordino.mechanisms.rounds import check_noise
-from sordino.mechanisms.statistics.questions import Rows
+from sordino.mechanisms.statistics.questions import EXPONENT, Question, Rows
 
 METHOD = BoundedInfluence.name
 IN_MEMORY = "memory"
@@ -69,6 +69,22 @@ class HowMany(NamedTuple):
 
     def of(self, rows: Rows) -> NDArray[np.int64]:
         return np.zeros(self.numbers, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class AskedTogether:
+    """The questions of one round of a look, as an engine brings them to rows."""
+
+    name: str
+    questions: tuple[Question, ...]
+    exponent: int = EXPONENT
+
+    @property
+    def numbers(self) -> int:
+        return sum(one.size for one in self.questions)
+
+    def of(self, rows: Rows) -> NDArray[np.int64]:
+        return np.concatenate([one.sums(rows) for one in self.questions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +123,17 @@ class TableInParts:
         arranged, together = self.engine.arranged(self.parts, spread), schema.unit_column is not None
         marks = None if kept is None else kept.marks
         return Totals(self.engine, arranged, encode, self.columns, together=together, told=self.told, marks=marks)
+
+    def sums(self, schema: Schema, relation: Relation) -> Callable[[Sequence[Question]], list[NDArray[np.int64]]]:
+        """What answers the questions of a look, after the debit; the number of units is compared in every round."""
+        total = self.totals(schema, partial(rows_there, schema))
+
+        def answered(questions: Sequence[Question]) -> list[NDArray[np.int64]]:
+            found = total(AskedTogether("look", tuple(questions)))
+            check_number(schema, relation, found.units)
+            return np.split(found.sums, np.cumsum([one.size for one in questions])[:-1])
+
+        return answered
 
     def number(self, schema: Schema) -> int:
         """How many records there are, or units: public under replace-one. One column is read."""

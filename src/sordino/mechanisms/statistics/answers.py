@@ -2,8 +2,7 @@
 
 Every interval is about the table itself, as the schema reads it: noise is the only reason why an answer is off, and its
 law is known exactly. An interval at 95 % holds the table's own number with that probability, or a larger one where
-it says so. It does not say how far the table is from the population. Questions that describe a number by one sum, and
-those asked of each of several groups for the same charge, are beside their answers.
+it says so. It does not say how far the table is from the population. Descriptions and groups are beside their answers.
 """
 
 import math
@@ -46,8 +45,6 @@ SHARE_OUTSIDE = 0.005
 FILLED, _BESIDE, _GAP = 3.5, 1.5, 4
 # Cells in a row that are taken together where there is one round only.
 _IN_A_ROW = 4
-
-
 _Span = tuple[int, int]
 
 
