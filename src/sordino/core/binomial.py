@@ -123,18 +123,16 @@ def _right_tail(m: Array, n: float, p: Array, q: Array, beyond: Array) -> tuple[
     with np.errstate(under="ignore"):
         front = np.exp(logs) * m * q
     low, high = front * below * (1 - slack - 2 * errors), front * above * (1 + slack + 2 * errors)
-    # P(X >= m) = 1 - P(X <= m - 1), between 1 - C(m) and 1 - C(m - 1); both are right of the mean or next to it.
-    far, near = (_normal_tail(x, n, p, q, side) for x, side in ((m, -1), (m - 1, 1)))
+    # P(X >= m) = 1 - P(X <= m - 1), between 1 - C(m), rounded down, and 1 - C(m - 1), rounded up; both are right of the
+    # mean or next to it. Right of the mean a larger deviance means a smaller tail, left of it a larger one.
+    tails = []
+    for x, side in ((m, -1), (m - 1, 1)):
+        found, error, excess = _deviances(x, n, p, q)
+        sign = np.where(excess >= 0, 1.0, -1.0)
+        distance = np.sqrt(2 * np.maximum(found - sign * side * error, 0.0))
+        tails.append(special.ndtr(-sign * distance) * (1 + side * 1e-13 * (1 + distance * distance)))
+    far, near = tails
     return np.maximum(np.maximum(low, far), 0.0), np.minimum(np.minimum(high, near) + _SMALLEST, 1.0)
-
-
-def _normal_tail(x: Array, n: float, p: Array, q: Array, side: int) -> Array:
-    """1 - C(x), rounded up (side 1) or down (-1)."""
-    found, error, excess = _deviances(x, n, p, q)
-    # Right of the mean a larger deviance means a smaller tail, left of it a larger one.
-    sign = np.where(excess >= 0, 1.0, -1.0)
-    distance = np.sqrt(2 * np.maximum(found - sign * side * error, 0.0))
-    return special.ndtr(-sign * distance) * (1 + side * 1e-13 * (1 + distance * distance))
 
 
 def _fraction(a: Array, b: Array, x: Array, y: Array, beyond: Array) -> tuple[Array, Array, Array]:
