@@ -82,7 +82,6 @@ def compare(
     if len({str(one) for one in releases}) < len(releases):
         raise InputError("A release is named twice. Name each once.")
     given = {str(one): library.read_release(one) for one in releases}
-    library.existing_table(data)
     spent = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
     found = library.compare(given, str(data), **spent, level=level, random_state=seed)
     shared.released(as_json, out, found.release, found.as_dict(), *str(found).splitlines())
@@ -123,7 +122,6 @@ def choose(
     for formula, scale in product(candidate or [None], effect_scale or [None]):
         name = (formula or "all columns") + ("" if scale is None else f" [effect scale {scale:g}]")
         given.append(library.Candidate(name, formula, None if scale is None else {"effect_scale": scale}))
-    library.existing_table(data)
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
     found = library.choose(model, str(data), given, schema=schema, trials=trials, random_state=seed, **spent)
     library.write_release(out, found.release)

@@ -112,7 +112,6 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
     declared = library.read_schema(schema)
     if formula is not None:
         declared = library.with_formula(declared, formula)
-    library.existing_table(data)
     shown = (library.BudgetWarning, library.DeltaWarning, library.ContentWarning)
     with warnings.catch_warnings(record=True) as caught:
         for category in shown:

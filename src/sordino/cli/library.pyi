@@ -43,7 +43,6 @@ from sordino.data import suggested_line as suggested_line
 from sordino.data import with_formula as with_formula
 from sordino.data.encode import check_parts as check_parts
 from sordino.data.sources.csv_files import OtherBytes as OtherBytes
-from sordino.data.sources.csv_files import existing_table as existing_table
 from sordino.data.sources.csv_files import is_csv_path as is_csv_path
 from sordino.data.sources.registry import existing_file as existing_file
 from sordino.data.sources.registry import parts_of as parts_of

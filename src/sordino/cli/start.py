@@ -36,7 +36,7 @@ def start(
         raise InputError("`sordino start` needs a terminal. In a script use `schema new`, `ledger open` and `fit`.")
     table = data if data is not None else Path(typer.prompt("Which table (CSV, Parquet or Arrow file)?"))
 
-    library.existing_table(table)
+    library.existing_file(table)
     walk = Walk(table)
     typer.echo("Ctrl-C stops at any time and loses no answer. Nothing is spent before you say yes to the fit.")
     for step in (walk.declare, walk.budget, walk.plan, walk.fit, walk.report, walk.dossier):

@@ -287,14 +287,6 @@ def _is_encoding(word: str) -> bool:
 is_csv_path = registry.is_path_ending(".csv", ".tsv", packed=(".gz", ".bz2", ".zst"))
 
 
-def existing_table(path: str | Path) -> None:
-    """Refuse a path, or a pattern of paths, at which no file is."""
-    if is_csv_path(path):
-        CsvFile(path).files()
-    elif not (os.path.isdir(path) or has_magic(str(path)) or "#" in str(path)):
-        registry.existing_file(path)
-
-
 def _parts(source: Any) -> list[CsvPart]:
     family = source if isinstance(source, CsvFile) else CsvFile(source)
     return [CsvPart(str(header.file), family.dialect) for header in family.headers()]
