@@ -65,7 +65,7 @@ def test_a_debit_records_everything_it_takes_to_check_it(ledger, gaussian_releas
     assert ledger.entries() == (entry,)
     assert (entry.sequence, entry.theorem, entry.spec, entry.bound) == (1, "composition.gaussian", spec, bound)
     assert entry.epsilon == bound.guarantee.epsilon(1e-5)
-    assert entry.charge == ledger.rule.charge(bound.guarantee)
+    assert entry.charge == ledger._standing().rule.charge(bound.guarantee)
     assert {"sordino", "python", "numpy", "scipy"} == set(dict(entry.versions))
     assert len(bytes.fromhex(entry.digest)) == 32
     assert entry.time.endswith("+00:00")
@@ -136,7 +136,7 @@ def test_the_bound_that_fits_is_debited_and_not_the_one_with_the_smallest_epsilo
     entries = [ledger.debit(bound, spec) for _ in range(4)]
     assert {entry.theorem for entry in entries} == {"shifted.full"}
     assert all(entry.charge.failure == 0 for entry in entries)
-    assert ledger.balance().largest_mu > 0.9 * ledger.rule.largest_mu(ledger.rule.total([]))
+    assert ledger.balance().largest_mu > 0.9 * ledger._standing().rule.largest_mu(ledger._standing().rule.total([]))
     assert ledger.verify().sound
 
 

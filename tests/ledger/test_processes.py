@@ -61,7 +61,7 @@ def played(scene: str, place: Path, release, timeout: float = 120, preload: Path
 @pytest.fixture(scope="module")
 def contested(gaussian_release, tmp_path_factory):
     """A release of which five and a half fit into a budget of epsilon 1."""
-    rule = Ledger.open(tmp_path_factory.mktemp("room") / "l", "clinic", "replace-one", 1.0, 1e-5).rule
+    rule = Ledger.open(tmp_path_factory.mktemp("room") / "l", "clinic", "replace-one", 1.0, 1e-5)._standing().rule
     room = rule.room(rule.total([rule.charge(gaussian_release(1e-9)[0].guarantee)]))
     return gaussian_release((room / (AFFORDABLE + 0.5)) ** 0.5)
 

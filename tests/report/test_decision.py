@@ -74,7 +74,7 @@ def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
     assert isinstance(guarantee, GaussianDP)
     assert balance.spent_mu == pytest.approx(guarantee.mu, rel=1e-9)
     # The whole is what the budget affords in noise at the part of delta that the filter has for it.
-    rule = book.rule
+    rule = book._standing().rule
     assert balance.spent_mu**2 + balance.largest_mu**2 == pytest.approx(rule.mu**2, rel=1e-9)
     assert GaussianDP(rule.mu).epsilon(rule.gaussian_delta) == pytest.approx(3.0, rel=1e-6)
     assert balance.spent_epsilon + balance.largest_epsilon > balance.budget.epsilon

@@ -202,10 +202,6 @@ class Ledger:
     def budget(self) -> Budget:
         return self._standing().budget
 
-    @property
-    def rule(self) -> PrivacyFilter:
-        return self._standing().rule
-
     def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
         """Charge a release, before anything is computed from the rows' values.
 

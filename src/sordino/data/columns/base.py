@@ -1,6 +1,7 @@
 """What every column kind can do, as features and as a target, and how kinds are registered."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
@@ -30,14 +31,8 @@ def clean_text(name: str, value: Any, blank: bool = True) -> str:
 
 
 def repeats(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that occur more than once, in order of their second appearance."""
-    seen: set[str] = set()
-    again: dict[str, None] = {}
-    for name in names:
-        if name in seen:
-            again[name] = None
-        seen.add(name)
-    return tuple(again)
+    """The names that occur more than once."""
+    return tuple(name for name, times in Counter(names).items() if times > 1)
 
 
 class Unquoted(str):

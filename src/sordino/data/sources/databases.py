@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.registry import ROWS_AT_ONCE, TablePart, read_without_quoting, register_source, unique_names
+from sordino.data.sources.registry import ROWS_AT_ONCE, TablePart, read_without_quoting, register_source
 from sordino.data.table import Table
 
 
@@ -71,15 +71,9 @@ class DatabaseTable(TablePart):
     def _chosen(self, columns: str) -> str:
         return f"SELECT {columns} FROM (\n{as_query(self.query)}\n) AS asked"
 
-    def _schema(self) -> Any:
-        with self._reader(self._chosen("*") + " LIMIT 0") as reader:
-            return reader.schema
-
-    def names(self) -> tuple[str, ...]:
-        return unique_names(self._schema().names)
-
     def empty(self) -> Table:
-        return from_arrow(self._schema().empty_table())
+        with self._reader(self._chosen("*") + " LIMIT 0") as reader:
+            return from_arrow(reader.schema.empty_table())
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         with self._reader(self._chosen(quoted_list(columns))) as reader:

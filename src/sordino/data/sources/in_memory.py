@@ -162,9 +162,6 @@ class DaskPart(registry.TablePart):
     def name(self) -> str:  # type: ignore[override]
         return f"partition {self.place + 1} of the Dask frame"
 
-    def names(self) -> tuple[str, ...]:
-        return registry.unique_names(self.meta.columns)
-
     def empty(self) -> Table:
         return from_pandas(self.meta)
 

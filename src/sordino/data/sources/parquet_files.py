@@ -127,9 +127,6 @@ def _keys(file: Path) -> tuple[tuple[str, str | None], ...]:
 class ArrowPart(registry.FilePart):
     """An Arrow file or stream, batch by batch."""
 
-    def names(self) -> tuple[str, ...]:
-        return registry.unique_names(_opened_arrow(self.path).schema.names)
-
     def empty(self) -> Table:
         return from_arrow(_opened_arrow(self.path).schema.empty_table())
 

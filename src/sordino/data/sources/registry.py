@@ -30,9 +30,10 @@ class TablePart(ABC):
     ordered: bool = True  # whether rows come in the same order whenever they are read
     stored_bytes: int | None = None  # of files; None for what is in memory or comes from elsewhere
 
-    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """Names of the columns; no row is read."""
+        empty = self.empty()
+        return () if empty is None else empty.names
 
     def empty(self) -> Table | None:
         """The columns by their types, without a row; None where they have no types."""
@@ -55,9 +56,6 @@ class HeldPart(TablePart):
     read: Callable[[Any, Collection[str] | None], Table]
     without_rows: Callable[[Any], Any]
     _columns: Table | None = field(default=None, repr=False)
-
-    def names(self) -> tuple[str, ...]:
-        return self.empty().names
 
     def empty(self) -> Table:
         return self.read(self.without_rows(self.source), None)
