@@ -23,7 +23,6 @@ from sordino.data.sources.registry import existing_file
 from sordino.data.units import DeclaredUnit, DeclaredWeight
 
 INTERCEPT = "intercept"
-OPTIONAL = ("unit", "file", "charged", "weight")  # keys that most tables do not need: written where they are given
 FORMAT = "sordino-schema"
 VERSION = 1
 HEAD = {"format": FORMAT, "version": VERSION}
@@ -138,6 +137,7 @@ class Schema(fields.Section):
     """
 
     root: ClassVar[str] = "the schema"
+    optional_keys: ClassVar[frozenset[str]] = frozenset({"unit", "file", "charged", "weight"})  # that few tables need
 
     description: Annotated[str, TextLine()] = field(default="", kw_only=True)
     reads_private_data: Annotated[
@@ -281,25 +281,18 @@ class Schema(fields.Section):
 
 
 def schema_to_dict(schema: Schema) -> dict[str, object]:
-    """The JSON form of a schema, every key written out; unit and file only where given."""
-    keys = written(schema)
-    for optional in OPTIONAL:
-        if getattr(schema, optional) is None:
-            del keys[optional]
-    return HEAD | keys
+    """The JSON form of a schema, every key written out; optional ones only where given."""
+    return HEAD | written(schema)
 
 
 def schema_from_dict(document: object) -> Schema:
     """Read the JSON form; whatever is unknown, missing or out of range is named, all of it at once."""
     given = fields.as_object(Schema.root, document)
-    for key, expected, remedy in (
-        ("format", FORMAT, "is this a schema file?"),
-        ("version", VERSION, "use the version of Sordino that wrote the file"),
-    ):
+    for key, expected in HEAD.items():
         if given.get(key) is None:
             raise fields.missing_key("", key, "is this a schema file?")
         if isinstance(given[key], bool) or given[key] != expected:
-            raise refuse(key, f"to be {expected!r}", given[key], remedy)
+            raise refuse(key, f"to be {expected!r}", given[key], "is this a schema file of this version?")
     return fields.read_keys(Schema, "", given, "format", "version")
 
 
