@@ -62,7 +62,7 @@ def decide(subject: Subject) -> Decision:
 
 def _look_at(subject: Subject) -> tuple[str, ...]:
     """What a person must decide, most important first."""
-    release, evidence = subject.release, _weakest(subject)
+    release, (evidence, _) = subject.release, _weakest(subject)
     claimed = release.ledger is not None and subject.balance is None and not subject.not_as_charged
     schema, as_arrays, unknown = release.schema, release.preprocessing != BY_SCHEMA, subject.unplanned is None
     looked = schema is not None and schema.charged is not None
@@ -106,28 +106,23 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
     else:
         yield DecisionFact("budget left", "not known here", "no ledger was compared")
     if subject.bound is not None:
-        yield DecisionFact("weakest evidence", _weakest(subject), _weakest_constant(subject))
+        yield DecisionFact("weakest evidence", *_weakest(subject))
     yield DecisionFact("learned", learned(release), coverage(release))
     clock = "date of the charge, by that machine's clock" if subject.time else ""
     yield DecisionFact("made", subject.time[:10] if subject.time else "date not recorded", clock)
     yield DecisionFact("versions", f"Sordino {release.software}", f"checked by {__version__}")
 
 
-def _weakest(subject: Subject) -> str:
-    return "" if subject.bound is None else subject.bound.evidence.word
-
-
-def _weakest_constant(subject: Subject) -> str:
+def _weakest(subject: Subject) -> tuple[str, str]:
+    """The weakest evidence of a certificate, and for which constants it is."""
     bound = subject.bound
     if bound is None or not bound.certificates:
-        return ""
-    if bound.evidence.word not in _ON_TRUST:
-        return "for every constant it uses"
-    names = [one.constant.name for one in bound.certificates if one.evidence is bound.evidence]
-    line = floating_point_line(bound)
-    if line.evidence is bound.evidence and bound.evidence is Evidence.ASSUMED:
-        return "for floating point"
-    return ", ".join(dict.fromkeys(name.replace("_", " ") for name in names[:3]))
+        return "" if bound is None else bound.evidence.word, ""
+    word, weak = bound.evidence.word, [one for one in bound.certificates if one.evidence is bound.evidence]
+    about = ", ".join(dict.fromkeys(one.constant.name.replace("_", " ") for one in weak[:3]))
+    if bound.evidence is Evidence.ASSUMED and floating_point_line(bound).evidence is bound.evidence:
+        about = "for floating point"
+    return word, about if word in _ON_TRUST else "for every constant it uses"
 
 
 def learned(release: StoredRelease) -> str:
