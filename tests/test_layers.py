@@ -195,7 +195,7 @@ def test_the_walk_catches_an_upward_import(tree, name, text):
     [
         ("accounting/convert.py", "from sordino.core.bound import View\nfrom sordino.accounting import tightest\n"),
         ("accounting/theorems/a.py", "from ..registry import theorem\nfrom ...core import view\n"),
-        ("cli/certify.py", "def f():\n    from sordino.report import page\n    return page\n"),
+        ("cli/audit.py", "def f():\n    from sordino.report import page\n    return page\n"),
         ("__init__.py", "from sordino.core.bound import View as View\nfrom .cli import main as main\n"),
         ("core/bound.py", "import numpy\nfrom math import inf\n"),
     ],

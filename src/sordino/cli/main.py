@@ -10,8 +10,7 @@ from typing import Any, NoReturn
 import typer
 
 from sordino.cli import explore, ledger, schema, sign
-from sordino.cli.audit import audit
-from sordino.cli.certify import calibrate, certify
+from sordino.cli.audit import audit, calibrate, certify
 from sordino.cli.demo import demo, reproduce
 from sordino.cli.fit import fit, plan
 from sordino.cli.predict import predict

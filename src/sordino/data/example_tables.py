@@ -6,9 +6,9 @@ from importlib import import_module, resources
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.category import Boolean, Category
@@ -19,20 +19,21 @@ from sordino.data.sources.in_memory import from_arrays
 from sordino.data.table import Table
 
 TARGET_NAME = "y"
+Rng = np.random.Generator
 
 
 class Synthetic(NamedTuple):
     """Drawn records as `schema` encodes them, and their truth."""
 
-    features: NDArray[np.float64]
+    features: Array
     target: np.ndarray
     truth: Mapping[str, object]
     schema: Schema
 
 
 def _design(
-    rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, classes: int | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng: Rng, records: int, dim: int, cap: float, signal: float, classes: int | None = None
+) -> tuple[Array, Array]:
     """Gaussian rows of typical length cap / 2, clipped to `cap`, and coefficients of a random direction and length."""
     whole_number("records", records)
     whole_number("dim", dim)
@@ -52,16 +53,14 @@ def _drawn(rows: NDArray[np.float64], target: np.ndarray, kind: ColumnKind, cap:
     return Synthetic(rows, target, truth, schema)
 
 
-def logistic(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 4.0) -> Synthetic:
+def logistic(rng: Rng, records: int, dim: int, *, cap: float = 1.0, signal: float = 4.0) -> Synthetic:
     """Draw y in {-1, +1} with P(y = 1) = 1 / (1 + exp(-x theta)) and |theta| = `signal`."""
     rows, theta = _design(rng, records, dim, cap, signal)
     target = np.where(rng.random(records) < special.expit(rows @ theta), 1.0, -1.0)
     return _drawn(rows, target, Boolean(), cap, theta=theta)
 
 
-def softmax(
-    rng: np.random.Generator, records: int, dim: int, *, classes: int = 3, cap: float = 1.0, signal: float = 6.0
-) -> Synthetic:
+def softmax(rng: Rng, records: int, dim: int, *, classes: int = 3, cap: float = 1.0, signal: float = 6.0) -> Synthetic:
     """Draw class codes with P(y = k) proportional to exp(x theta_k); theta is dim x classes, |theta|_F = `signal`."""
     whole_number("classes", classes, Interval(2))
     rows, theta = _design(rng, records, dim, cap, signal, classes)
@@ -70,7 +69,7 @@ def softmax(
     return _drawn(rows, codes, Category(tuple(str(code) for code in range(classes))), cap, theta=theta)
 
 
-def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
+def poisson(rng: Rng, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
     """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9."""
     # Chernoff's bound at m + 10 sqrt(m) + 30 is below 1e-9 for every m, so for the largest mean m = exp(cap * signal).
     number("cap * signal", cap * signal, Interval(0.0, 10.0, low_open=True), "choose a smaller cap or signal")
@@ -85,9 +84,7 @@ def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.
 _TAIL = 10.0
 
 
-def linear(
-    rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.0, noise: float = 0.1
-) -> Synthetic:
+def linear(rng: Rng, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.0, noise: float = 0.1) -> Synthetic:
     """Draw y = x theta + noise * N(0, 1) with |theta| = `signal` and |x| <= `cap`."""
     number("noise", noise, POSITIVE)
     rows, theta = _design(rng, records, dim, cap, signal)
