@@ -31,9 +31,7 @@ class Synthetic(NamedTuple):
     schema: Schema
 
 
-def _design(
-    rng: Rng, records: int, dim: int, cap: float, signal: float, classes: int | None = None
-) -> tuple[Array, Array]:
+def _design(rng: Rng, records: int, dim: int, cap: float, signal: float, classes: int = 0) -> tuple[Array, Array]:
     """Gaussian rows of typical length cap / 2, clipped to `cap`, and coefficients of a random direction and length."""
     whole_number("records", records)
     whole_number("dim", dim)
@@ -41,11 +39,11 @@ def _design(
     number("signal", signal, POSITIVE)
     rows = rng.standard_normal((records, dim)) * (cap / (2.0 * np.sqrt(dim)))
     clip_rows(rows, cap * SHRINK)  # a little below the cap, so that encoding under the same cap changes nothing
-    theta = rng.standard_normal((dim,) if classes is None else (dim, classes))
+    theta = rng.standard_normal((dim, classes) if classes else (dim,))
     return rows, theta * (signal / np.linalg.norm(theta))
 
 
-def _drawn(rows: NDArray[np.float64], target: np.ndarray, kind: ColumnKind, cap: float, **truth: object) -> Synthetic:
+def _drawn(rows: Array, target: np.ndarray, kind: ColumnKind, cap: float, **truth: object) -> Synthetic:
     features = tuple(Feature(f"x{index}", Number(-cap, cap, UNSCALED)) for index in range(rows.shape[1]))
     about = "Synthetic: the bounds and the row-norm cap hold by construction."
     norm = RowNorm(cap, includes_intercept=False)
