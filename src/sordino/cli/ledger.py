@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from sordino.cli import library
-from sordino.cli.shared import AsJson, OutFile, RelationWord, answer, command, group, json_text, put
+from sordino.cli.shared import AsJson, IsJson, OutFile, RelationWord, answer, command, group, json_text, put
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.results import text_table
 from sordino.core.spec import column_of
@@ -80,11 +80,7 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
 
 
 @command("export", "Write what may be published as JSON.", "sordino ledger export clinic.ledger --out spent.json")
-def export(
-    path: LedgerPath,
-    output: OutFile = None,
-    as_json: Annotated[bool, Option("--json", help="The answer is JSON either way.")] = False,
-) -> None:
+def export(path: LedgerPath, output: OutFile = None, as_json: IsJson = False) -> None:
     """Write what may be published as JSON: budget, filter, balance and entries; no key and no fingerprints."""
     del as_json
     put(json_text(library.Ledger.at(path).export()) + "\n", output)

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -33,11 +33,11 @@ for _name, _group in (("schema", schema.app), ("ledger", ledger.app), ("explore"
     app.add_typer(_group, name=_name)
 
 
+_Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)]
+
+
 @app.callback()
-def _root(
-    context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
-) -> None:
+def _root(context: typer.Context, version: _Version = False) -> None:
     """Private Bayesian learning that certifies and audits itself."""
     if version:
         typer.echo(__version__)

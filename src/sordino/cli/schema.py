@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from sordino.cli import library
-from sordino.cli.shared import AsJson, OutFile, Words, answer, command, group, print_document, write_text
+from sordino.cli.shared import AsJson, IsJson, OutFile, Words, answer, command, group, print_document, write_text
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of, printable
 
@@ -38,7 +38,7 @@ def new(
     decimal: Annotated[str | None, Option(help="CSV only: the decimal mark. Default: a comma if ';' delimits.")] = None,
     encoding: Annotated[str | None, Option(help="CSV only: such as windows-1252. Default: UTF-8.")] = None,
     output: OutFile = None,
-    as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
+    as_json: IsJson = False,
 ) -> None:
     """Write a schema file from lines such as 'age: 0..110'; without any, draft the lines to fill in.
 
@@ -184,7 +184,7 @@ def impute(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
     release: Annotated[Path, Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
     output: OutFile = None,
-    as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
+    as_json: IsJson = False,
 ) -> None:
     """Declare values for missing cells: the noised means and most frequent words of a look.
 

@@ -175,6 +175,7 @@ _ENGINES = (
 )
 Words = list[str] | None  # of an option that may be repeated
 AsJson = Annotated[bool, Option("--json", help="Machine-readable answer on stdout.")]
+IsJson = Annotated[bool, Option("--json", help="The answer is JSON either way.")]
 EngineWord = Annotated[str | None, Option(callback=engine_address, help=_ENGINES)]
 _CLUSTERS = "Fit on processes of this machine (local), or by tls://, dask:// or spark://."
 ClusterWord = Annotated[str | None, Option(metavar="ADDRESS", help=_CLUSTERS)]

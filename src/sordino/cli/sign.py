@@ -47,11 +47,11 @@ def key(
     answer(as_json, value, *told)
 
 
+_Key = Annotated[Path, Argument(metavar="KEY", help="Private key file, or its public half KEY.pub.")]
+
+
 @command("fingerprint", "Print the fingerprint of a key.", "sordino sign fingerprint clinic.key.pub")
-def show_fingerprint(
-    path: Annotated[Path, Argument(metavar="KEY", help="Private key file, or its public half KEY.pub.")],
-    as_json: AsJson = False,
-) -> None:
+def show_fingerprint(path: _Key, as_json: AsJson = False) -> None:
     """Print the fingerprint that `sordino sign verify --key` asks for; needs no passphrase."""
     found = library.fingerprint(library.public_of(path))
     answer(as_json, {"key": str(path), "fingerprint": found}, found)

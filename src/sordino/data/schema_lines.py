@@ -244,10 +244,8 @@ def drafted_lines(names: Sequence[str], types: Mapping[str, str], target: str | 
         raise InputError(f"A draft has at most {MOST_DECLARED} columns, got {len(names)}; name some by `--column`.")
     if unknown := [name for name in (target, unit) if name is not None and name not in names]:
         raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
-    lines = [
-        "# Fill in from public knowledge, not from the rows: 0..110, a|b|c, yes/no, I < II, unit of 8, or ignore.",
-        "records = HOW MANY",
-    ]
+    how = "0..110, a|b|c, yes/no, I < II, unit of 8, or ignore"
+    lines = [f"# Fill in from public knowledge, not from the rows: {how}.", "records = HOW MANY"]
     for name in names:
         person = name == unit or (unit is None and name not in types and sounds_like_an_identifier(name))
         domain = "unit of HOW MANY" if person else _DRAFTED.get(types.get(name, ""), SUGGESTED["number"])

@@ -165,9 +165,8 @@ def epsilon_alone(guarantee: Guarantee, delta: float) -> float:
 
 LATE = 0.1  # share of the loss part of delta for ledgers that begin with Gaussians and continue with something else
 GAUSSIAN, RENYI = "gaussian", "renyi"
-_RANGES = {"epsilon": POSITIVE, "delta": OPEN_UNIT, "mu": POSITIVE} | dict.fromkeys(
-    ("gaussian_delta", "late_delta", "loss_delta", "failure_delta"), PROBABILITY
-)
+_PARTS = dict.fromkeys(("gaussian_delta", "late_delta", "loss_delta", "failure_delta"), PROBABILITY)
+_RANGES = {"epsilon": POSITIVE, "delta": OPEN_UNIT, "mu": POSITIVE, **_PARTS}
 _largest_mu = lru_cache(maxsize=64)(gaussian.largest_mu)
 
 

@@ -176,8 +176,5 @@ def _is_parquet(source: object) -> bool:
 
 
 registry.register_source("a path, a folder or a pattern of .parquet files", _is_parquet, parquet_parts)
-registry.register_source(
-    "a path ending in .arrow or .feather",
-    registry.is_path_ending(".arrow", ".feather", ".ipc"),
-    lambda path: [ArrowPart(str(registry.existing_file(path)))],
-)
+_is_arrow = registry.is_path_ending(".arrow", ".feather", ".ipc")
+registry.register_source("a path ending in .arrow or .feather", _is_arrow, lambda path: [ArrowPart(str(path))])
