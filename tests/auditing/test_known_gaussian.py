@@ -9,9 +9,8 @@ from scipy.stats import nct
 
 from sordino import Relation, View, read_spec
 from sordino.accounting.evaluate import tightest
-from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.experiment import ChainFit
-from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
+from sordino.auditing.lower_bound import AuditOptions, GaussianShift, VerdictKind, audit, verdict
 from sordino.auditing.methods.exact import findings
 from sordino.auditing.methods.one_run import (
     GroupedCanaries,

@@ -13,7 +13,11 @@ from enum import StrEnum
 from types import ModuleType
 from typing import Annotated, Any
 
+import numpy as np
+from scipy import special
+
 from sordino.accounting.evaluate import finite
+from sordino.core import gaussian
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import down, show_down, show_up, up
 from sordino.core.guarantee import check_delta
@@ -62,6 +66,34 @@ def log_ratio(delta: float, subtracted: float, divisor: float) -> float:
     # Two logarithms, each within a unit in the last place; their difference cannot overflow as the quotient might.
     top, bottom = math.log(power), math.log(divisor)
     return max(0.0, down(down(top, 2) - up(bottom, 2), 2))
+
+
+CURVE_POINTS = 81
+_ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to double precision
+
+
+@dataclass(frozen=True)
+class GaussianShift(Declared):
+    """`mu` is a lower bound on the true distance; everything follows from it in closed form.
+
+    >>> round(GaussianShift(1.0).epsilon(1e-5), 4)
+    4.3772
+    """
+
+    mu: Annotated[float, NON_NEGATIVE]
+
+    def epsilon(self, delta: float) -> float:
+        return gaussian.epsilon_lower(self.mu, delta)
+
+    def delta(self, epsilon: float) -> float:
+        return float(gaussian.delta_range(self.mu, epsilon)[0])
+
+    def curve(self) -> tuple[TradeOffPoint, ...]:
+        thresholds = np.linspace(-4.5, self.mu + 4.5, CURVE_POINTS)
+        slack = _ERROR * (1 + thresholds * thresholds + self.mu * self.mu)
+        false_positive = np.minimum(1.0, special.ndtr(-thresholds) * (1 + slack))
+        false_negative = np.minimum(1.0, special.ndtr(thresholds - self.mu) * (1 + slack))
+        return tuple(TradeOffPoint(float(a), float(b)) for a, b in zip(false_positive, false_negative, strict=True))
 
 
 class Examined(StrEnum):

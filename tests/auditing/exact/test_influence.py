@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from papers.extremal_pair import extremal_pair
-from sordino.auditing.exact.leak import GaussianShift
+from sordino.auditing.lower_bound import GaussianShift
 from sordino.auditing.methods.exact import findings
 from sordino.core.spec import Spec
 from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sordino.auditing.exact import leak
 from sordino.auditing.exact.leak import ComposedLoss, LeakFinding, RandomShiftLeak, ShiftDistribution
+from sordino.auditing.lower_bound import GaussianShift
 from sordino.auditing.quadratic import ANY_SIZE, described_chain, extremal_decay, extremal_gap
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
@@ -186,7 +187,7 @@ def _fixed(axis: ExtremalAxis, influence: Influence) -> LeakFinding:
     down = 1 - (len(distances) + 16) * UNIT_ROUNDOFF
     mus = np.sqrt(np.square(distances).sum(axis=0)) * (math.sqrt(axis.chain.chains) * down)
     worst = int(np.argmax(mus))
-    shift = leak.GaussianShift(float(mus[worst]))
+    shift = GaussianShift(float(mus[worst]))
     if axis.scheme is Scheme.FULL:
         return LeakFinding(shift, f"{_STORY}, differing record in every batch")
     placed = leak.Placed(axis.spec.n, axis.chain.divisor(axis.spec.n), mus)

@@ -8,14 +8,11 @@ are used at one secret step of every round, or by chance.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from sordino.auditing.lower_bound import TradeOffPoint
-from sordino.core import gaussian
+from sordino.auditing.lower_bound import CURVE_POINTS, GaussianShift, TradeOffPoint
 from sordino.core.arrays import Array
 from sordino.core.binomial import log_chances
 from sordino.core.bound import Relation
@@ -26,12 +23,10 @@ from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import Scheme
-from sordino.core.validate import NON_NEGATIVE, Declared, InputError
+from sordino.core.validate import InputError
 from sordino.models.exact import ExactLaw, hockey_stick
 from sordino.models.exact.line import NORMAL
 
-CURVE_POINTS = 81
-_ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to double precision
 # The moments of a law carry the rounding of the whole chain; this much of an answer is given away for it.
 ROUNDING = 1e-9
 _PRECISION, _LARGEST_EPSILON = 1e-7, 1e5
@@ -57,30 +52,6 @@ class LeakFinding:
     leak: "GaussianShift | LawPair | ComposedLoss | RandomShiftLeak"
     neighbours: str
     placed: Placed | None = None
-
-
-@dataclass(frozen=True)
-class GaussianShift(Declared):
-    """`mu` is a lower bound on the true distance; everything follows from it in closed form.
-
-    >>> round(GaussianShift(1.0).epsilon(1e-5), 4)
-    4.3772
-    """
-
-    mu: Annotated[float, NON_NEGATIVE]
-
-    def epsilon(self, delta: float) -> float:
-        return gaussian.epsilon_lower(self.mu, delta)
-
-    def delta(self, epsilon: float) -> float:
-        return float(gaussian.delta_range(self.mu, epsilon)[0])
-
-    def curve(self) -> tuple[TradeOffPoint, ...]:
-        thresholds = np.linspace(-4.5, self.mu + 4.5, CURVE_POINTS)
-        slack = _ERROR * (1 + thresholds * thresholds + self.mu * self.mu)
-        false_positive = np.minimum(1.0, special.ndtr(-thresholds) * (1 + slack))
-        false_negative = np.minimum(1.0, special.ndtr(thresholds - self.mu) * (1 + slack))
-        return tuple(TradeOffPoint(float(a), float(b)) for a, b in zip(false_positive, false_negative, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ from sordino.accounting.bounds.matrix import attained, hidden_uses
 from sordino.accounting.evaluate import evaluate, theorems
 from sordino.auditing.exact import leak
 from sordino.auditing.exact.extremal_chain import extremal_findings
-from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, LawPair, LeakFinding, RandomShiftLeak
+from sordino.auditing.exact.leak import ComposedLoss, LawPair, LeakFinding, RandomShiftLeak
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
+from sordino.auditing.lower_bound import AuditOptions, Examined, GaussianShift, LowerBound
 from sordino.core import spec as specs
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
