@@ -123,7 +123,7 @@ def test_intervals_that_were_not_measured_are_withheld(tmp_path):
         assert "Density of" not in page
     found = parameters_of(gaussians(settings={"task": "mixture", "method": "em"}))
     assert all(one.low < one.estimate < one.high for one in found.lines)
-    assert "95 %" in found.header[-1]
+    assert "95 %" in found.cells[0][-1]
 
 
 def test_estimators_say_it():
