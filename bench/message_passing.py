@@ -29,7 +29,7 @@ from papers.round_words import stated_spec
 from papers.vinaroz_park.message_passing import refine
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.chain.kernel import Records
+from sordino.mechanisms.chain.kernel import Block, Records, advance
 from sordino.mechanisms.messages import (
     CentredCoordinates,
     Coordinates,
@@ -41,7 +41,7 @@ from sordino.mechanisms.messages import (
     Refinement,
     run_message_passing,
 )
-from sordino.mechanisms.rounds import Public, RoundBlock, RoundProgram, advance
+from sordino.mechanisms.rounds import Public, RoundInputs, RoundProgram
 from sordino.models.contributions import RowSizes
 from sordino.models.message_passing.sites import NetworkSite
 from sordino.noise.lattice import in_doubles
@@ -142,15 +142,16 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
         vector, number = (jax.ShapeDtypeStruct(shape, np.float64) for shape in ((family.size,), ()))
         for name, capacity in (("DP-SEP, sequential", 1), ("DP-SEP, full batch", None)):
             asked = Messages(SITE, Prior(), Refinement(NaturalCoordinates()), FEATURES)
-            program = RoundProgram(asked, capacity, keep=False)
+            program = RoundProgram(asked, capacity, keeps=False)
             steps = jax.ShapeDtypeStruct((64,), np.float64)
             places = jax.ShapeDtypeStruct((64, 1), jnp.int32)
             indices = jax.ShapeDtypeStruct((65,), jnp.int32)
             gaussians = jax.ShapeDtypeStruct((64, family.size), jnp.float32)
-            block = RoundBlock(whole, whole, steps, gaussians, MessageInputs(steps, steps), indices, places, places)
+            inputs = RoundInputs(steps, gaussians, MessageInputs(steps, steps))
+            block = Block(whole, whole, inputs, indices, places, places)
             with in_doubles():
                 state = MessageState(vector, vector, vector, jax.ShapeDtypeStruct((2,), jnp.int32))
-                arguments = Records(X, y, sizes, whole), Public(number, number, number), state, block
+                arguments = Public(number, number, number), Records(X, y, sizes, whole), state, block
                 held[name][n] = _bytes(advance.lower(program, *arguments))
     growth = {name: counts[100_000] / counts[1_000] for name, counts in held.items()}
     targets = [

@@ -13,7 +13,7 @@ from sordino import InputError, Relation
 from sordino.cli.predict import texts_in_parts
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines import local
-from sordino.engines.local import Helper, Helpers, Streamed, Unanswered, pickled
+from sordino.engines.local import Helper, Helpers, Streamed, Unanswered
 from sordino.engines.totals import Engine, PartAnswer, Totals, Work
 from sordino.fitting.predictor import Predictor
 from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
@@ -136,7 +136,7 @@ class Travelled(Engine):
 
     def answers(self, work, parts):
         for key, part in parts.items():
-            again, there, name = pickle.loads(pickled((work, part, key)))
+            again, there, name = pickle.loads(pickle.dumps((work, part, key)))
             yield again.answer(there, name)
 
 

@@ -177,21 +177,13 @@ def test_what_cannot_run_is_refused(described, x, y, message):
         propose_test_sample(described, x, y, SeededRandomness(0))
 
 
-def test_sums_are_exact_where_floats_do_not_decide(monkeypatch, data):
-    """Numbers of very different sizes, zeros included; and a run whose floats decide nothing answers the same."""
+def test_sums_are_exact():
+    """Numbers of very different sizes, zeros included."""
     generator = np.random.default_rng(4)
     x, y = generator.uniform(0.9, 1.8, 300), generator.normal(size=300) ** 2 * 10.0 ** generator.uniform(-300, 5, 300)
     y[:3] = 0.0, 5e-324, 1e-310
     exact = sum((Fraction(a) * Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)), Fraction(0))
     assert module._exact_sum(x, y) == exact
-    sums = module._SlopeSums(x, y)
-    for (xx, xy), (true_xx, true_xy) in ((sums.least(), sums.exact()), (sums.exact(), sums.most())):
-        assert xx >= true_xx
-        assert xy <= true_xy
-    answers = [propose_test_sample(spec(), *data, SeededRandomness(seed)).slope for seed in range(3)]
-    assert sum(answer is not None for answer in answers) >= 2
-    monkeypatch.setattr(module, "_SHARE", Fraction(1, 2**8))
-    assert answers == [propose_test_sample(spec(), *data, SeededRandomness(seed)).slope for seed in range(3)]
 
 
 @pytest.mark.parametrize("value", [Fraction(2), Fraction(1, 3), Fraction(7 * 10**30), Fraction(3, 10**40)])

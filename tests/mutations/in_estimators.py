@@ -96,9 +96,9 @@ IN_ESTIMATORS = mutations(
 @@ | StatisticsStack.sensitivity | replay/test_estimators.py -k natural
 - 0.5 * (2.0 + self.cross**2) ** 2 + self.square**2
 + 2.0 + self.square**2
-@@ record sums: rows not brought into the ball | inside_ball | noise/test_record_sums.py mechanisms/statistics
-- digits(shorten(rows, 1.0))
-+ digits(rows)
+@@ record sums: rows not brought into the ball | StatisticsStack.products.pairs | mechanisms/statistics
+- shortened(X[part], 1.0, 0)
++ exact.digits(X[part])
 @@ record sums: digits rounded to the nearest | digits | noise/test_record_sums.py mechanisms/statistics
 - np.trunc(values * math.ldexp(1.0, DIGITS - exponent))
 + np.rint(values * math.ldexp(1.0, DIGITS - exponent))

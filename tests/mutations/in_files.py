@@ -61,7 +61,7 @@ IN_FILES = mutations(
 - check_noise(*plan.lattice)
 + None
 @@ networks: more noise than sums hold is seen in the run | check_room | fuzz/test_tiny_budgets.py -k network or custom
-- sums_exponent(run.contribution, size, float(run.sum_noise.max()), run.records, block)
+- sums_exponent(run.contribution, size, float(run.sum_noise.max()), run.records, _block(training, run))
 + None
 @@ networks: what measure raises ends a paid run | measurements | own_models/test_fit_network.py -k measure
 - {name: np.asarray(value).tolist() for name, value in dict(measure(given)).items()}

@@ -20,8 +20,8 @@ IN_RUNS = mutations(
 - algorithm.sampling
 + replace(algorithm.sampling, scheme=Scheme.WITHOUT_REPLACEMENT)
 @@ rounds: noise of a block used in every block | Run._noise | replay/test_engines.py -k noise_of_its_own
-- lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
-+ lattice_noise(self.randomness, lattice, self.sum_noise, 0, (length, size))
+- step_noise(self.randomness, lattice, self.sum_noise, first, (length, size), self.dtype)
++ step_noise(self.randomness, lattice, self.sum_noise, 0, (length, size), self.dtype)
 @@ EM: contributions not shortened | Query.total.of_some | replay/test_engines.py -k em-full
 - clipped_total(parts, some.present, public.contribution)
 + clipped_total(parts, some.present, 1e3 * public.contribution)
@@ -30,8 +30,8 @@ IN_RUNS = mutations(
 - np.clip(counts, self.options.least_count, run.algorithm.records)
 + np.clip(counts, self.options.least_count, run.rows)
 @@ EM: noise halved | Run._noise | replay/test_engines.py -k noise_of_its_own
-- lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
-+ lattice_noise(self.randomness, lattice, 0.5 * self.sum_noise, first, (length, size))
+- step_noise(self.randomness, lattice, self.sum_noise, first, (length, size), self.dtype)
++ step_noise(self.randomness, lattice, 0.5 * self.sum_noise, first, (length, size), self.dtype)
 @@ variational inference: clip doubled in the run only
 @@ | EvidenceGradients.total.of_some | replay/test_engines.py -k variational-full
 - clipped_total(parts, some.present, public.contribution, weights=squares)
@@ -48,8 +48,8 @@ IN_RUNS = mutations(
 - (bound, algorithm.records, algorithm.batch_size)
 + (2.0 * bound, algorithm.records, algorithm.batch_size)
 @@ chain: noise halved | Feed._noise | mechanisms/chain/test_run.py -k step_by_step
-- lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
-+ lattice_noise(self._randomness, self.lattice, self._scales / 2, first, shape)
+- step_noise(self._randomness, self.lattice, self._scales, first, (length, *self._shape), self._dtype)
++ step_noise(self._randomness, self.lattice, self._scales / 2, first, (length, *self._shape), self._dtype)
 @@ chain: noise on the sum of a step of half the size | Feed._noise_scales | replay/test_engines.py -k chain-full
 - part_of(self._scales, first, length)[:, None]
 + part_of(self._scales, first, length)[:, None] / 2

@@ -5,7 +5,7 @@ from tests.mutations.mutation import mutations
 IN_SAMPLING = mutations(
     """
 @@ batches: a new order is the old one | Passes.drawn | mechanisms/chain/test_batches.py
-- self.lists and not self.redrawn
+- self.lists and not self._redrawn
 + self.lists
 @@ batches: Poisson at twice the rate | Poisson.__init__ | mechanisms/chain/test_batches.py
 - -math.log1p(-sampling.rate)

@@ -47,7 +47,7 @@ IN_SECURE = mutations(
   kind.__init__(self, **settings)
 - living.add(self)
 @@ secure source: pieces of a step share a key | SecureRandomness._of_group | noise/test_secure_randomness.py -k piece
-- self._generator(purpose, f"whole numbers {group} {piece}")
-+ self._generator(purpose, f"whole numbers {group}")
+- self._generator(purpose, f"whole numbers {part[0]} {part[1]}")
++ self._generator(purpose, f"whole numbers {part[0]}")
 """
 )

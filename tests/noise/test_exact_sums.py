@@ -20,9 +20,9 @@ from sordino import InputError, models
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme
 from sordino.mechanisms import SeededRandomness, messages
 from sordino.mechanisms import mixture as em
-from sordino.mechanisms.chain.kernel import Records, SomeRows, StepBatch, chosen_from, slice_of
+from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, StepBatch, chosen_from, load, slice_of
 from sordino.mechanisms.mixture import EmOptions
-from sordino.mechanisms.rounds import Public, RoundRows, Run, load_table, rows_total
+from sordino.mechanisms.rounds import Public, RoundRows, Run, rows_total
 from sordino.mechanisms.variational import evidence_bound as variational
 from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows
@@ -188,11 +188,11 @@ class Sums:
 
     def every(self, X, y) -> list[Fraction]:
         """Block by block, as a full round does."""
-        return whole(self._every(load_table(X, y, FLOAT)))
+        return whole(self._every(load(X, y.astype(FLOAT), GROUP, FLOAT, RowLimits())))
 
     def together(self, X, y) -> list[Fraction]:
         """All at once, as an accelerator does."""
-        return whole(self._together(load_table(X, y, FLOAT)))
+        return whole(self._together(load(X, y.astype(FLOAT), GROUP, FLOAT, RowLimits())))
 
     def batch(self, table: Records, places: np.ndarray, capacity: int) -> list[Fraction]:
         """Gathered, as a sampled round does."""
@@ -227,7 +227,7 @@ def test_sums_are_the_same_in_any_order_block_and_batch(name):
     order = np.random.default_rng(0).permutation(len(X))
     with in_doubles():
         sums = Sums(PATHS[name]())
-        every, table = sums.every(X, y), load_table(X, y, FLOAT)
+        every, table = sums.every(X, y), load(X, y.astype(FLOAT), GROUP, FLOAT, RowLimits())
         assert any(every)
         # In one program: to the bit, whatever the order.
         assert sums.every(X[order], y[order]) == every
@@ -267,7 +267,7 @@ def test_no_finite_record_contributes_more_than_the_bound(name):
     X, y = checked_rows(*extreme_rows(200, 5), FLOAT)
     with in_doubles():
         path = PATHS[name]()
-        table = load_table(X, y, FLOAT)
+        table = load(X, y.astype(FLOAT), GROUP, FLOAT, RowLimits())
         alone = jax.jit(lambda place: path.of_rows(chosen_from(table, place, jnp.asarray(1))))
         longest = 0.0
         for place in range(len(X)):

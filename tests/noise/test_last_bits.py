@@ -181,8 +181,8 @@ def of_proposed(second: bool, exactly: bool) -> np.ndarray:
     for seed in range(size):
         generator = np.random.default_rng(2 * seed + second)
         if exactly:
-            sums, noise = proposed._SlopeSums(left.x, left.y), ExactDraws(generator)
-            found += [proposed._noisy_slope(5.0, sums, noise, 1.0), proposed._drawn(RUN, 40, left, noise)]
+            noise = ExactDraws(generator)
+            found += [proposed._noisy_slope(5.0, left, noise, 1.0), proposed._drawn(RUN, 40, left, noise)]
         else:
             posterior = ConjugateRegression(RUN.alpha, RUN.beta).posterior(left.x[:, None], left.y)
             slope = float(np.sum(left.x * left.y) / np.sum(left.x**2))

@@ -90,7 +90,7 @@ def test_no_computed_contribution_is_longer_than_its_bound_by_a_hair(width):
     given[:10] /= np.linalg.norm(given[:10], axis=1)[:, None]
     given[10] = 0.0
     given[11] = 1e-200
-    for found in (whole_rows.inside_ball(given), whole_rows.directions(given)[0]):
+    for found in (whole_rows.shortened(given, 1.0, 0), whole_rows.directions(given)[0]):
         assert all(_square(row) <= 2 ** (2 * record_sums.DIGITS) for row in found)
     clip = 0.3
     assert all(

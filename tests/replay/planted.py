@@ -94,8 +94,8 @@ PLANTED = mutations(
 - return SecureRandomness()
 + return SecureRandomness().resumed({"kind": "secure", "key": bytes(range(32)).hex()})
 @@ pieces of noise that share a key | SecureRandomness._of_group | classes add-remove
-- f"whole numbers {group} {piece}"
-+ f"whole numbers {group}"
+- f"whole numbers {part[0]} {part[1]}"
++ f"whole numbers {part[0]}"
 @@ noise for the sensitivity of the statistic before | release_sums.answer | classes add-remove
 - one.multiplier
 + plan.mechanisms[max(0, len(found) - 1)].multiplier

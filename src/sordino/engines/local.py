@@ -6,8 +6,8 @@ Where a helper cannot answer (it was killed, or the question holds something tha
 answered here: its answer is counted once in any case, by its key.
 """
 
+import copyreg
 import ctypes
-import io
 import os
 import pickle
 import signal
@@ -138,7 +138,7 @@ class Helper:
     def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         """What a thread would answer."""
         try:
-            sent = pickled((work, part, key))
+            sent = pickle.dumps((work, part, key), protocol=5)
         except Exception:  # whatever an object of another package says of being pickled
             raise Unanswered from None
         if self._process.stdin is None or self._process.stdout is None:
@@ -170,22 +170,12 @@ class Helper:
             self._process.wait()
 
 
-class _Pickler(pickle.Pickler):
-    """Settings of a fit are mappings that cannot be written to, which pickle only with this registration."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        return (_read_only, (dict(obj),)) if isinstance(obj, MappingProxyType) else NotImplemented
-
-
 def _read_only(given: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(given)
 
 
-def pickled(given: Any) -> bytes:
-    """What is sent to a helper."""
-    text = io.BytesIO()
-    _Pickler(text, protocol=5).dump(given)
-    return text.getvalue()
+# Settings of a fit are mappings that cannot be written to, which pickle only with this registration.
+copyreg.pickle(MappingProxyType, lambda given: (_read_only, (dict(given),)))
 
 
 class Helpers:

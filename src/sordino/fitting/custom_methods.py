@@ -193,7 +193,7 @@ def _clip(wanted: CustomProblem) -> float | None:
     return None if clip is None else number("clip", clip, POSITIVE)
 
 
-def _spec(wanted: CustomProblem, family: evidence_bound.VariationalFamily, rounds: int, step_size: float) -> Spec:
+def _spec(wanted: CustomProblem, family: evidence_bound.PointMass, rounds: int, step_size: float) -> Spec:
     """A round of lengths, unless a clip is given, and rounds of gradients of every unit; so many if none are asked."""
     rounds = whole_number("rounds", wanted.options.get("rounds", rounds))
     step_size = number("step_size", wanted.options.get("step_size", step_size), POSITIVE)
@@ -207,7 +207,7 @@ def _spec(wanted: CustomProblem, family: evidence_bound.VariationalFamily, round
 
 
 def _made(
-    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: evidence_bound.VariationalFamily
+    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: evidence_bound.PointMass
 ) -> tuple[Any, evidence_bound.GuidedGradients, NoisedSums]:
     model, clip, parts = wanted.model, _clip(wanted), list(natural.parts_of(spec))
     optimiser = wanted.options.get("optimiser") if isinstance(family, evidence_bound.PointMass) else None

@@ -5,9 +5,8 @@ What leaves has the law that the theorem is about, as real numbers, but for publ
 1. *counts* are whole numbers; in units of 2^-20 they get discrete Laplace noise (`ExactDraws`), whose ratio of
    probabilities is at most e^epsilon for a move by one record. It is above the margin, rounded up, with probability at
    most delta: P(K > k) <= e^(-k / s) / 2 for noise of scale s in units, since 2 / (1 + e^-a) <= e^(a / 2);
-2. *the slope* of line 16 is a quotient of sums of floats, floored to a lattice of 2^30 spacings to its noise. Floats
-   decide where an enclosure says so (products are off by a share 2^-53, `math.fsum` rounds once), otherwise whole
-   numbers do; one spacing, and a hair for the computed scale, are added to the sensitivity;
+2. *the slope* of line 16 is a quotient of exact sums, floored to a lattice of 2^30 spacings to its noise; one spacing,
+   and a hair for the computed scale, are added to the sensitivity;
 3. *which records are kept* is decided from each record and what was released, with room for rounding, so that no record
    is kept that is further from the centre than the proof assumes;
 4. *the draw* is the real posterior draw N(b, 1 / p), rounded to a public lattice: b and p are fractions,
@@ -17,9 +16,7 @@ So nothing but the fairness of bits is assumed, and that one record's quotient i
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +37,6 @@ _UP = 1 + 1e-12
 _UNITS = 2**20
 _LEAST_EPSILON = 2.0**-20  # counts have noise of 2^40 units then, the most that is drawn
 _ROOM = 2.0**-50
-_SHARE, _TINY = Fraction(1, 2**51), Fraction(1, 2**1000)
 
 
 def least_records(run: ProposeTestSample, centre: float, cleaned: float) -> float:
@@ -109,7 +105,7 @@ def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, noise: ExactDraws)
     cleaned = _noisy_count(run, int(inside.sum()), noise)
     if cleaned <= 1 or not inside.any():
         return None
-    centre = _noisy_slope(slope_scale(run, cap, cleaned), _SlopeSums(rows[inside], targets[inside]), noise, run.epsilon)
+    centre = _noisy_slope(slope_scale(run, cap, cleaned), Cleaned(rows[inside], targets[inside]), noise, run.epsilon)
     # A slope as computed is off by a share 2^-53, and so is the difference.
     apart = np.abs(slopes - centre) + _ROOM * (slopes + abs(centre))
     near = apart <= cleaned**run.rho2 * (1.0 - _ROOM)
@@ -125,43 +121,15 @@ def _noisy_count(run: ProposeTestSample, count: int, noise: ExactDraws) -> float
     return noise.laplace(lowered, _UNITS / run.epsilon) / _UNITS
 
 
-def _noisy_slope(scale: float, sums: "_SlopeSums", noise: ExactDraws, epsilon: float) -> float:
+def _noisy_slope(scale: float, left: Cleaned, noise: ExactDraws, epsilon: float) -> float:
     exponent = math.frexp(scale)[1] - 31
     spacings = math.ldexp(scale * (1.0 + 2.0**-40), -exponent) + 1.0 / epsilon
-
-    def floored(xx: Fraction, xy: Fraction) -> int:
-        return math.floor(xy / xx / Fraction(2) ** exponent)
-
-    low, high = floored(*sums.least()), floored(*sums.most())
-    return math.ldexp(float(noise.laplace(low if low == high else floored(*sums.exact()), spacings)), exponent)
-
-
-@dataclass(frozen=True, eq=False)
-class _SlopeSums:
-    """The sums of x x and x y over some records, as real numbers."""
-
-    x: Array
-    y: Array
-
-    def least(self) -> tuple[Fraction, Fraction]:
-        """The largest sum of squares and the least of products: the ends that make slopes small."""
-        xx, xy = self._computed
-        return xx * (1 + _SHARE), max(xy * (1 - _SHARE) - _TINY, Fraction(0))
-
-    def most(self) -> tuple[Fraction, Fraction]:
-        xx, xy = self._computed
-        return xx * (1 - _SHARE), xy * (1 + _SHARE) + _TINY
-
-    def exact(self) -> tuple[Fraction, Fraction]:
-        return _exact_sum(self.x, self.x), _exact_sum(self.x, self.y)
-
-    @cached_property
-    def _computed(self) -> tuple[Fraction, Fraction]:
-        # All terms are positive: a product is off by a share 2^-53, or 2^-1074 where it underflows.
-        return Fraction(math.fsum((self.x * self.x).tolist())), Fraction(math.fsum((self.x * self.y).tolist()))
+    floored = math.floor(_exact_sum(left.x, left.y) / _exact_sum(left.x, left.x) / Fraction(2) ** exponent)
+    return math.ldexp(float(noise.laplace(floored, spacings)), exponent)
 
 
 def _exact_sum(first: Array, second: Array) -> Fraction:
+    """The sum of products, as real numbers."""
     # Mantissas are whole numbers of 53 bits, in halves of 27 so that products have 54, whose own halves add up in 64
     # bits; products of one exponent together.
     (a, p), (b, q) = np.frexp(first), np.frexp(second)
@@ -181,14 +149,12 @@ def _drawn(run: ProposeTestSample, records: int, left: Cleaned, noise: ExactDraw
     """The posterior draw N(beta Sxy / p, 1 / p), p = alpha + beta Sxx, rounded to a public lattice."""
     least = 1.0 / math.sqrt(run.alpha + run.beta * records * run.x_high * run.x_high)
     exponent = math.frexp(least)[1] - 21
-    sums, unit = _SlopeSums(left.x, left.y), Fraction(2) ** exponent
-    alpha, beta = Fraction(run.alpha), Fraction(run.beta)
+    unit, beta = Fraction(2) ** exponent, Fraction(run.beta)
+    precision = Fraction(run.alpha) + beta * _exact_sum(left.x, left.x)
+    mean = beta * _exact_sum(left.x, left.y) / precision / unit
 
     def law(level: int) -> EnclosedLaw:
-        low, high = (sums.least(), sums.most()) if level == 1 else (sums.exact(),) * 2
-        least_mean, most_mean = (beta * xy / (alpha + beta * xx) / unit for xx, xy in (low, high))
-        roots = [_inverse_root((alpha + beta * xx) * unit * unit, 64 * level) for xx, _ in (low, high)]
-        return EnclosedLaw(least_mean, most_mean, roots[0][0], roots[1][1])
+        return EnclosedLaw(mean, mean, *_inverse_root(precision * unit * unit, 64 * level))
 
     return math.ldexp(float(noise.rounded(law)), exponent)
 

@@ -10,9 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -22,12 +21,22 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import instance_of, own_arrays, refuse
-from sordino.mechanisms.chain.batches import Batches, described_batches, part_of, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.batches import (
+    Batches,
+    described_batches,
+    part_of,
+    power_of_two,
+    power_of_two_within,
+    taken,
+)
 from sordino.mechanisms.chain.kernel import (
+    Block,
+    Compiled,
     Records,
     RowLimits,
     SomeRows,
     StepBatch,
+    advance,
     chosen_from,
     in_blocks,
     load,
@@ -41,7 +50,6 @@ from sordino.noise.kernel_noise import step_noise
 from sordino.noise.lattice import (
     GROUP,
     Lattice,
-    LatticeNoise,
     Total,
     checked_bound,
     clipped_total,
@@ -202,20 +210,19 @@ class Run:
         algorithm, generator = self.algorithm, self.randomness.generator(Purpose.BATCHES)
         return described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)
 
-    def blocks(self, query: "Query") -> Iterator[tuple[int | None, "RoundBlock"]]:
+    def blocks(self, query: "Query") -> Iterator[tuple[int | None, Block]]:
         """The blocks in order, each with the largest batch; all have the same shapes."""
         # Of the last one only the first rounds are made.
         size, batches = query.size(self.features), self.batches()
         by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
         length = min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
         for first in range(0, self.algorithm.rounds, length):
-            drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
-            begin, number = jnp.int32(first), jnp.int32(min(length, self.algorithm.rounds - first))
+            drawn, number = taken(batches, length), jnp.int32(min(length, self.algorithm.rounds - first))
             scales, noise = self.part(self.sum_noise, first, length), self._noise(first, length, size)
-            inputs = query.inputs(self, first, length)
-            block = RoundBlock(begin, number, scales, noise, inputs, *map(jnp.asarray, drawn))
+            inputs = RoundInputs(scales, noise, query.inputs(self, first, length))
             # Batches of random size may need more room from one block to the next.
-            yield None if batches is None else batches.capacity, block
+            capacity = None if batches is None else batches.capacity
+            yield capacity, Block(jnp.int32(first), number, inputs, *map(jnp.asarray, drawn))
 
     def part(self, values: NDArray[Any], first: int, length: int) -> Array:
         """So many entries of what is given for every round, padded with zeros behind its end."""
@@ -249,9 +256,9 @@ class Query(ABC):
     def size(self, features: int) -> int:
         """Entries of a sum, for rows of so many features."""
 
-    @abstractmethod
     def first(self, run: Run) -> Any:
-        """The state before the first round."""
+        """The state before the first round; one of a custom model is given by its fit, which also makes the release."""
+        raise NotImplementedError
 
     def inputs(self, run: Run, first: int, length: int) -> Any:
         """What rounds `first`, `first` + 1, ... need besides the state: a tree of arrays with an entry for each."""
@@ -285,9 +292,9 @@ class Query(ABC):
     def kept(self, state: Any) -> Array:
         """What is released of every round where the view is all-iterates: a vector."""
 
-    @abstractmethod
     def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[np.floating] | None) -> SumsRelease:
         """The release, from the last state."""
+        raise NotImplementedError
 
 
 def rows_total(
@@ -303,61 +310,42 @@ def rows_total(
     return in_blocks(lambda first: of_rows(slice_of(table, first, length)), table.rows, length, (size,))
 
 
-class RoundBlock(NamedTuple):
-    """A block of rounds: its first round, how many are made, and noise, its scale, inputs and batch of each."""
+class RoundInputs(NamedTuple):
+    """What a round needs besides its batch: the scale of its noise, the noise, and the inputs of its query."""
 
-    first: Array
-    number: Array
-    scales: Array
+    scale: Array
     noise: Any
-    inputs: Any
-    indices: Array
-    starts: Array
-    counts: Array
+    given: Any
 
 
 @dataclass(frozen=True)
-class RoundProgram:
-    """What is compiled in."""
+class RoundProgram(Compiled):
+    """The round of a query."""
 
     query: Query
     capacity: int | None
-    keep: bool
+    keeps: bool
     clipped: bool = True
     port: NoisePort = ADDED
 
+    def made(
+        self, constants: Public, records: Records, state: Any, batch: StepBatch, inputs: RoundInputs, number: Array
+    ) -> Any:
+        alone = batch._replace(starts=batch.starts[0], counts=batch.counts[0])
+        rows = RoundRows(records.features.shape[1], self.clipped, partial(rows_total, self.capacity, records, alone))
+        total = self.query.total(constants, state, inputs.given, rows)
+        noised = self.port.added(total, inputs.scale, inputs.noise)
+        return self.query.moved(constants, state, inputs.given, noised, number)
 
-@partial(jax.jit, static_argnums=0)
-def advance(program: RoundProgram, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
-    """Make the rounds of a block; also what is kept after each round, if anything is."""
-    asked = program.query
-    vector = asked.kept(state)
-    kept = jnp.zeros((block.scales.shape[0] if program.keep else 0, vector.size), vector.dtype)
-
-    def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
-        state, kept = carry
-        given = jax.tree.map(lambda values: values[k], block.inputs)
-        batch = StepBatch(block.indices, block.starts[k, 0], block.counts[k, 0])
-        rows = RoundRows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
-        total = asked.total(public, state, given, rows)
-        noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
-        noised = program.port.added(total, block.scales[k], noise)
-        state = asked.moved(public, state, given, noised, block.first + k)
-        return state, lax.dynamic_update_index_in_dim(kept, asked.kept(state), k, 0) if program.keep else kept
-
-    return cast(tuple[Any, Array], lax.fori_loop(0, block.number, one, (state, kept)))
-
-
-def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True) -> Records:
-    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers."""
-    # Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
-    return load(X, y.astype(dtype), GROUP, dtype, RowLimits(cut=cut))
+    def kept(self, state: Any) -> Array:
+        return self.query.kept(state)
 
 
 def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
     """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
     # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
-    table = load_table(X, y, run.dtype, cut=clipped)
+    # Rows are cut to whole numbers where their contributions are clipped and summed exactly.
+    table = load(X, y.astype(run.dtype), GROUP, run.dtype, RowLimits(cut=clipped))
     return make_rounds(run, asked, table, asked.first(run), keep=keep, clipped=clipped)
 
 
@@ -368,9 +356,9 @@ def make_rounds(run: Run, asked: Query, table: Records, state: Any, *, keep: boo
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     for capacity, block in run.blocks(asked):
         program = RoundProgram(asked, capacity, keep, clipped, run.randomness.port)
-        state, vectors = advance(program, table, public, state, block)
+        state, vectors = advance(program, public, table, state, block)
         if keep:
-            kept.append(in_precision(vectors, run.dtype)[: int(block.number)])
+            kept.append(in_precision(vectors, run.dtype)[: int(block.steps)])
     return state, np.concatenate(kept) if keep else None
 
 

@@ -115,11 +115,6 @@ class Total(NamedTuple):
         return self.high + (self.low + noise)
 
 
-def no_total(shape: tuple[int, ...]) -> Total:
-    """The sum over no records."""
-    return Total(jnp.zeros(shape, jnp.float64), jnp.zeros(shape, jnp.float64))
-
-
 def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False) -> Total:
     """The sum of parts of length at most `reach` over the records that are `present` (1, otherwise 0), on the grid."""
     # Values go to the nearest whole number, or are `cut` towards 0.
@@ -233,9 +228,6 @@ class LatticeNoise(NamedTuple):
     low: Any
     spacing: Any
     rest: Any
-
-    def at(self, k: Any) -> "LatticeNoise":
-        return LatticeNoise(*(part[k] for part in self))
 
 
 def noised_exactly(high: Any, low: Any, noise: LatticeNoise, numbers: Any = jnp) -> Any:

@@ -79,11 +79,10 @@ class OneProcess:
             f"{type(self).__name__} must stay in one process: it cannot be copied or pickled. Make a new one."
         )
 
-    def __reduce__(self) -> NoReturn:
-        self.__reduce_ex__(2)
-
     def __getstate__(self) -> NoReturn:
         self.__reduce_ex__(2)
+
+    __reduce__ = __getstate__
 
 
 # A noised call, and who answers it: a mechanism hands the port the exact statistic, the scale and a way to draw.
@@ -176,7 +175,7 @@ class Randomness(ABC):
             found = np.concatenate(list(pool.map(drawn, pieces)))
         return found.reshape(-1, size)[skipped : skipped + steps]
 
-    def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
+    def _of_group(self, purpose: Purpose, *part: int) -> np.random.Generator:
         """The generator of a piece of a group of steps, each used for nothing else."""
         raise refuse("randomness", "that draws whole numbers", self)
 
@@ -211,7 +210,7 @@ class SeededRandomness(Randomness):
         return _gaussians(words, np.uint32(first), steps, shape, jnp.dtype(dtype))
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose)))
+        return self._of_group(purpose)
 
     def held(self) -> Json:
         return {"kind": "seeded", "seed": self.seed}
@@ -221,16 +220,13 @@ class SeededRandomness(Randomness):
             raise InputError("The checkpoint was made with different randomness; give the same seed.")
         return self
 
-    def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, group, piece)))
+    def _of_group(self, purpose: Purpose, *part: int) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, *part)))
 
     def device_words(self, purpose: Purpose, first: int, steps: int) -> DeviceWords:
         whole_number("the last step", first + steps, STEPS)
-
-        def more(step: int) -> np.random.Generator:
-            return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, *_ON_DEVICE, step)))
-
-        return self._sequence(purpose, *_ON_DEVICE).generate_state(8).astype(np.uint32), more
+        words = self._sequence(purpose, *_ON_DEVICE).generate_state(8).astype(np.uint32)
+        return words, lambda step: self._of_group(purpose, *_ON_DEVICE, step)
 
     def _sequence(self, purpose: Purpose, *part: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed, spawn_key=(int(purpose), *part))

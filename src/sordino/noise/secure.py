@@ -134,8 +134,8 @@ class SecureRandomness(OneProcess, Randomness):
             raise _used_before()
         self._next[purpose] = first + steps
 
-    def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
-        return self._generator(purpose, f"whole numbers {group} {piece}")
+    def _of_group(self, purpose: Purpose, *part: int) -> np.random.Generator:
+        return self._generator(purpose, f"whole numbers {part[0]} {part[1]}")
 
     def _generator(self, purpose: Purpose, use: str) -> np.random.Generator:
         key = int.from_bytes(self._key.derived(purpose, use), "little")

@@ -55,11 +55,6 @@ def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
     return values if size <= largest else np.clip(values, -largest, largest)
 
 
-def inside_ball(rows: Array) -> Array:
-    """Rows brought into the unit ball, those outside by shortening, in units of 2^-20."""
-    return digits(shorten(rows, 1.0))
-
-
 def directions(rows: Array, out: Array | None = None) -> tuple[Array, Array]:
     """Each row's direction, of length at most 1, in units of 2^-20, and the row's length; `out` may be the rows."""
     turned, sizes = np.empty_like(rows) if out is None else out, np.empty(len(rows))

@@ -7,9 +7,10 @@ however it is cut into blocks, so a run that resumes draws its earlier batches a
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ class Sampling:
 class Batches(ABC):
     """The stream of a run's batches; drawn from in order, and the same however it is cut into blocks."""
 
-    shared: ClassVar[bool] = False
+    shared: bool = False  # whether all chains have the same batches
 
     def __init__(self, sampling: Sampling, mean: float | None = None) -> None:
         """Batches of the public size, or of random size with this mean."""
@@ -118,6 +119,12 @@ class Batches(ABC):
         planned, needed = expected + self.capacity, drawn + self.capacity
         padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
         return BatchBlock(np.concatenate([*parts, padding]), starts.astype(np.int32), counts.astype(np.int32))
+
+
+def taken(batches: Batches | None, steps: int) -> BatchBlock:
+    """The batches of the next steps; nothing where every step uses every record."""
+    none = np.zeros((steps, 1), np.int32)
+    return BatchBlock(none[0], none, none) if batches is None else batches.take(steps)
 
 
 class Rounds(Batches):
@@ -157,34 +164,23 @@ class Rounds(Batches):
 
 
 class Passes(Rounds):
-    """Batches cut one after the other from one uniform order for each chain, kept for the whole run."""
+    """Batches cut one after the other from one order of the records, that of the file or a uniform one for each chain.
 
-    shuffled: ClassVar[bool] = True  # whether it is not that of the file
-    redrawn: ClassVar[bool] = False  # whether every pass draws its order
+    It is kept for the whole run, or drawn for every pass.
+    """
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: Sampling, *, in_file_order: bool = False, redrawn: bool = False) -> None:
+        self.shared, self._redrawn = in_file_order, redrawn
         super().__init__(sampling, max(1, -(-sampling.rows // sampling.size)))
 
     def drawn(self) -> list[tuple[Indices, Counts]]:
-        if self.lists and not self.redrawn:
+        if self.lists and not self._redrawn:
             return self.lists
         orders = np.tile(np.arange(self.sampling.rows, dtype=np.int32), (self.groups, 1))
-        if self.shuffled:
+        if not self.shared:
             orders = self.sampling.generator.permuted(orders, axis=1)
         edges = np.minimum(np.arange(self.length + 1) * self.sampling.size, self.sampling.rows)
         return [(order, edges) for order in orders]
-
-
-class Cyclic(Passes):
-    """File order, the same batches in every pass and for every chain."""
-
-    shared, shuffled = True, False
-
-
-class Reshuffled(Passes):
-    """A new uniform order for every pass of every chain."""
-
-    redrawn = True
 
 
 OVERFLOW_PROBABILITY = 1e-12
@@ -262,11 +258,12 @@ _SUBSETS_AT_ONCE = 2**16  # few enough to stay in the cache, many enough for the
 _DENSE = 4
 
 
-class WithoutReplacement(Batches):
-    """A uniform subset of `size` records, drawn afresh for every step and chain."""
+class Subsets(Batches):
+    """A uniform subset of `size` records, or as many drawn one by one, afresh for every step and chain."""
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: Sampling, *, replaced: bool = False) -> None:
         super().__init__(sampling)
+        self._replaced = replaced
         if sampling.size > sampling.rows:
             raise refuse("algorithm.batch.size", "to be at most the number of rows given", sampling.size)
         self._waiting = np.zeros((0, sampling.size), np.int32)
@@ -281,7 +278,10 @@ class WithoutReplacement(Batches):
         return self.block([subsets[:needed].ravel()], starts, np.full(shape, size, np.int32))
 
     def _draw(self, number: int) -> Indices:
-        return uniform_subsets(self.sampling.generator, self.sampling.rows, self.sampling.size, number)
+        generator, rows, size = self.sampling.generator, self.sampling.rows, self.sampling.size
+        if self._replaced:
+            return generator.integers(0, rows, (number, size), dtype=np.int32)
+        return uniform_subsets(generator, rows, size, number)
 
 
 def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number: int) -> Indices:
@@ -300,13 +300,6 @@ def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number
         open_subsets[:, 1:][repeated] = generator.integers(0, rows, int(repeated.sum()), dtype=np.int32)
         subsets[unsettled] = np.sort(open_subsets, axis=1)
     return subsets
-
-
-class WithReplacement(WithoutReplacement):
-    """Records drawn one by one, each uniformly from all, `size` of them for every step and chain."""
-
-    def _draw(self, number: int) -> Indices:
-        return self.sampling.generator.integers(0, self.sampling.rows, (number, self.sampling.size), dtype=np.int32)
 
 
 class RandomAllocation(Rounds):
@@ -349,13 +342,13 @@ class MinSeparation(Rounds):
         return lists
 
 
-_SCHEMES: dict[Scheme, type[Batches]] = {
-    Scheme.CYCLIC: Cyclic,
+_SCHEMES: dict[Scheme, Callable[[Sampling], Batches]] = {
+    Scheme.CYCLIC: partial(Passes, in_file_order=True),
     Scheme.SHUFFLE_ONCE: Passes,
-    Scheme.RESHUFFLED: Reshuffled,
+    Scheme.RESHUFFLED: partial(Passes, redrawn=True),
     Scheme.POISSON: Poisson,
-    Scheme.WITHOUT_REPLACEMENT: WithoutReplacement,
-    Scheme.WITH_REPLACEMENT: WithReplacement,
+    Scheme.WITHOUT_REPLACEMENT: Subsets,
+    Scheme.WITH_REPLACEMENT: partial(Subsets, replaced=True),
     Scheme.TRUNCATED_POISSON: TruncatedPoisson,
     Scheme.RANDOM_ALLOCATION: RandomAllocation,
     Scheme.MIN_SEPARATION: MinSeparation,
@@ -371,16 +364,6 @@ def described_batches(
     batch: Batch, records: int, rows: int, steps: int, generator: np.random.Generator, chains: int = 1
 ) -> Batches | None:
     """The stream that a spec describes: sizes and chances follow from the declared records, never from the rows."""
-    sampling = Sampling(
-        rows=rows,
-        size=batch.divisor(records),
-        rate=batch.chance(records),
-        chains=chains,
-        steps=steps,
-        generator=generator,
-        round=batch.per_epoch(records),
-        uses=batch.uses or 1,
-        cap=batch.most,
-        separation=batch.apart(records),
-    )
+    often = batch.per_epoch(records), batch.uses or 1, batch.most, batch.apart(records)
+    sampling = Sampling(rows, batch.divisor(records), batch.chance(records), chains, steps, generator, *often)
     return batches_for(batch.scheme, sampling)

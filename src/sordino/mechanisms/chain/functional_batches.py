@@ -1,11 +1,9 @@
 """Batches as pure functions of key and step, not an iterator, so that a scan can draw them.
 
-Subsets, orders and the steps of a random allocation are drawn by sorting 128 random bits a record, which differs from
-uniform by at most n^2 / 2^129 in total variation; Poisson batches by comparing 64 random bits with the rate, rounded
-down; waits between uses that are kept apart by the logarithm of 53 bits, followed from the first step on.
+Subsets and orders are drawn by sorting 128 random bits a record, which differs from uniform by at most n^2 / 2^129 in
+total variation; Poisson batches by comparing 64 random bits with the rate, rounded down.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from sordino.core.spec import NoisyGradient, Scheme
+from sordino.core.validate import refuse
 from sordino.mechanisms.chain.batches import planned_capacity
 from sordino.mechanisms.chain.kernel import Records
 from sordino.noise.lattice import GROUP
@@ -51,8 +50,11 @@ class PureBatches:
     _kept_order: Array = field(init=False)
 
     def __post_init__(self) -> None:
+        scheme = self.algorithm.batch.scheme
+        if scheme not in _LISTED:
+            raise refuse("algorithm.batch.scheme", f"to be one of {', '.join(_LISTED)} for a pure chain", scheme.value)
         # Drawn once, outside of any loop.
-        once = self.algorithm.batch.scheme is Scheme.SHUFFLE_ONCE
+        once = scheme is Scheme.SHUFFLE_ONCE
         object.__setattr__(self, "_kept_order", self._shuffled(0) if once else jnp.arange(self.n, dtype=jnp.int32))
 
     def __call__(self, data: Records, step: Any) -> DrawnBatch:
@@ -67,9 +69,6 @@ class PureBatches:
         """64 random bits for each entry, fresh for every number of a step, pass or round."""
         return jax.random.bits(key_for(self.key, Purpose.BATCHES, number), shape, jnp.uint64)
 
-    def _every(self, data: Records, step: Array) -> _Listed:
-        return None, data.rows, GROUP
-
     def _of_pass(self, data: Records, step: Array) -> _Listed:
         """A batch cut from the order of a pass, one after the other; the last of a pass may be smaller."""
         per_pass, size = self.algorithm.batches_per_epoch(self.n), self._size
@@ -82,40 +81,6 @@ class PureBatches:
     def _redrawn(self, data: Records, step: Array) -> _Listed:
         # 64 bits modulo n: uneven by n / 2^64 at most.
         return (self._bits(step, self._size) % np.uint64(self.n)).astype(jnp.int32), self._size, self._size
-
-    def _allocated(self, data: Records, step: Array) -> _Listed:
-        """The records whose steps of this round, drawn for each alone, hold this one."""
-        length, uses = self.algorithm.batches_per_epoch(self.n), self.algorithm.batch.uses or 1
-        words, place = self._bits(step // length, 2, data.target.shape[0], length), step % length
-        # The steps with the smallest words are a record's: how many come before this one, equal ones by their order.
-        first, second = (lax.dynamic_slice_in_dim(one, place, 1, axis=-1) for one in words)
-        before = (words[1] < second) | ((words[1] == second) & (jnp.arange(length) < place))
-        rank = jnp.sum((words[0] < first) | ((words[0] == first) & before), axis=-1)
-        return self._those(data, rank < uses, uses * self.n / length)
-
-    def _apart(self, data: Records, step: Array) -> _Listed:
-        """The records that a step draws of those that are free: their uses are followed from the first step on."""
-        padded, batch = data.target.shape[0], self.algorithm.batch
-        length, chance = batch.apart(self.n), batch.chance(self.n)
-
-        def uniform(number: Any) -> Array:
-            bits = self._bits(number, 3, padded)
-            return (jnp.right_shift(bits, np.uint64(11)).astype(jnp.float64) + 0.5) * 2.0**-53
-
-        def failures(draws: Array) -> Array:
-            """How often in a row a free record is not drawn."""
-            gaps = jnp.log(draws) / math.log1p(-chance) if chance < 1.0 else jnp.zeros_like(draws)
-            return jnp.minimum(gaps, 2.0**53).astype(jnp.int64)
-
-        def following(number: Any, wait: Array) -> Array:
-            later = wait + failures(uniform(number + 1)[0])
-            return jnp.where(wait < length, later, wait - length)
-
-        first, blocked, where = uniform(0)
-        held = blocked < (length - 1) * chance / (1 + (length - 1) * chance)
-        wait = jnp.where(held, 1 + jnp.floor(where * (length - 1)).astype(jnp.int64), 0) + failures(first)
-        wait = lax.fori_loop(0, step // length, following, wait)
-        return self._those(data, wait == step % length, batch.inclusion(self.n) * self.n)
 
     def _poisson(self, data: Records, step: Array) -> _Listed:
         padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
@@ -140,14 +105,12 @@ class PureBatches:
 
 
 _LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
-    Scheme.FULL: PureBatches._every,
+    Scheme.FULL: lambda _, data, __: (None, data.rows, GROUP),
     Scheme.CYCLIC: PureBatches._of_pass,
     Scheme.RESHUFFLED: PureBatches._of_pass,
     Scheme.SHUFFLE_ONCE: PureBatches._of_pass,
     Scheme.WITHOUT_REPLACEMENT: lambda own, _, step: (own._shuffled(step)[: own._size], own._size, own._size),
     Scheme.WITH_REPLACEMENT: PureBatches._redrawn,
-    Scheme.RANDOM_ALLOCATION: PureBatches._allocated,
-    Scheme.MIN_SEPARATION: PureBatches._apart,
     Scheme.POISSON: PureBatches._poisson,
     Scheme.TRUNCATED_POISSON: PureBatches._poisson,
 }

@@ -7,10 +7,11 @@ whole numbers without rounding (`lattice`). Only what shapes the work is compile
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from sordino.mechanisms.chain.batches import bucket
 from sordino.models.base import Model
 from sordino.models.clip import row_lengths
 from sordino.models.contributions import RowSizes, shortened, whole_rows
-from sordino.noise.lattice import Total, grid_total, no_total, plain_total
+from sordino.noise.lattice import Total, grid_total, plain_total
 from sordino.noise.randomness import ADDED, NoisePort
 
 
@@ -95,22 +96,18 @@ def prepared(features: Array, target: Array, rows: Array, limits: RowLimits) -> 
         features = _rows_within(features, limits.row_norm)
     if limits.target < math.inf:
         target = jnp.clip(target, -limits.target, limits.target)
-    features, sizes = (_cut if limits.cut else _uncut)(features)
+    features, sizes = _stored(features, limits.cut)
     return Records(features, limits.labels(target), sizes, rows)
 
 
-@jax.jit
-def _cut(features: Array) -> tuple[Array, RowSizes]:
-    """Rows cut to whole numbers, which the precision they are stored in holds, and their sizes."""
+@partial(jax.jit, static_argnums=1)
+def _stored(features: Array, cut: bool) -> tuple[Array, RowSizes]:
+    """Rows and their sizes; if `cut`, as whole numbers, which the precision they are stored in holds."""
+    if not cut:
+        lengths = row_lengths(features.astype(jnp.float64))
+        return features, RowSizes(jnp.zeros(lengths.shape, jnp.int16), lengths)
     whole = whole_rows(features)
     return whole.rows.astype(features.dtype), RowSizes(whole.exponents.astype(jnp.int16), whole.lengths)
-
-
-@jax.jit
-def _uncut(features: Array) -> tuple[Array, RowSizes]:
-    """Rows as they are, and their lengths."""
-    lengths = row_lengths(features.astype(jnp.float64))
-    return features, RowSizes(jnp.zeros(lengths.shape, jnp.int16), lengths)
 
 
 @jax.jit
@@ -177,22 +174,9 @@ class RowReader:
 def in_blocks(some: Callable[[Array | int], Total], count: Array, block: int, shape: tuple[int, ...]) -> Total:
     """The sum over so many rows of what is summed over each block of them, given its first row."""
     blocks = (count + block - 1) // block
-    return lax.fori_loop(0, blocks, lambda j, total: total.plus(some(j * block)), no_total(shape))
-
-
-@dataclass(frozen=True)
-class Program:
-    """What is compiled in: the model, how its gradients are summed, and whether iterates are kept."""
-
-    # Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
-    model: Model
-    bounded: bool
-    clipped: bool
-    reader: RowReader
-    projected: bool
-    keeps: bool = False
-    port: NoisePort = ADDED
-    hidden: bool = False  # noise is on iterates, and the spec states their rounding
+    return lax.fori_loop(
+        0, blocks, lambda j, total: total.plus(some(j * block)), Total(*(jnp.zeros(shape, jnp.float64),) * 2)
+    )
 
 
 class Constants(NamedTuple):
@@ -215,7 +199,7 @@ class StepInputs(NamedTuple):
     noise: Any
 
 
-def total(program: Program, constants: Constants, records: Records, theta: Array, batch: StepBatch) -> Total:
+def total(program: "Program", constants: Constants, records: Records, theta: Array, batch: StepBatch) -> Total:
     """The sum of each chain's gradients over its batch, every gradient within its bound."""
 
     def row_sum(point: Array, rows: SomeRows) -> Total:
@@ -230,19 +214,19 @@ def total(program: Program, constants: Constants, records: Records, theta: Array
     return program.reader.total(row_sum, records, theta, batch)
 
 
-def noised(program: Program, statistic: Total, inputs: StepInputs) -> Array:
+def noised(program: "Program", statistic: Total, inputs: StepInputs) -> Array:
     """The statistic of each chain with its noise: the one place where a chain's noise is added."""
     return program.port.added(statistic, inputs.scale[:, None], inputs.noise)
 
 
-def drift(program: Program, constants: Constants, theta: Array, gradients: Array) -> Array:
+def drift(program: "Program", constants: Constants, theta: Array, gradients: Array) -> Array:
     """What a step goes against: the sum of gradients over the public divisor, and the gradient of the penalty."""
     # A number for every entry: by one number for all, some programs would multiply with its inverse, others divide.
     divisor = jnp.where(jnp.isnan(gradients), jnp.nan, constants.divisor)
     return gradients / divisor + jax.vmap(program.model.penalty_gradient)(theta)
 
 
-def projected(program: Program, constants: Constants, theta: Array) -> Array:
+def projected(program: "Program", constants: Constants, theta: Array) -> Array:
     """The iterates, each brought back into the ball where the spec has one."""
     return on_ball(theta, constants.radius) if program.projected else theta
 
@@ -256,7 +240,7 @@ def on_ball(theta: Array, radius: Array) -> Array:
 
 
 def step(
-    program: Program, constants: Constants, records: Records, theta: Array, batch: StepBatch, inputs: StepInputs
+    program: "Program", constants: Constants, records: Records, theta: Array, batch: StepBatch, inputs: StepInputs
 ) -> Array:
     """The iterates after a step from theta, shape (chains, dim)."""
     gradients = total(program, constants, records, theta, batch)
@@ -271,28 +255,68 @@ def step(
     return projected(program, constants, after)
 
 
-class StepBlock(NamedTuple):
-    """A block of steps, of which the first `steps` are made: their inputs, and a `BatchBlock`."""
+# The compiled loop of chains and of rounds.
 
+
+class Block(NamedTuple):
+    """A block of steps, the first one's number and how many are made: what each needs, and a `BatchBlock`."""
+
+    first: Array
     steps: Array
-    inputs: StepInputs
+    inputs: Any
     records: Array
     starts: Array
     counts: Array
 
 
-@partial(jax.jit, static_argnums=0)
-def advance(
-    program: Program, constants: Constants, records: Records, theta: Array, block: StepBlock
-) -> tuple[Array, Array]:
-    """Make the block's steps from theta; answer the last iterates, and that after each step if they are kept."""
-    room = jnp.zeros((block.starts.shape[0] if program.keeps else 0, *theta.shape), theta.dtype)
+class Compiled(ABC):
+    """What is compiled in, as a frozen dataclass: a step from a state, and what of the state may be kept."""
 
-    def one(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        theta, kept = state
+    keeps: bool
+
+    @abstractmethod
+    def made(self, constants: Any, records: Records, state: Any, batch: StepBatch, inputs: Any, number: Array) -> Any:
+        """The state after the step of this number."""
+
+    @abstractmethod
+    def kept(self, state: Any) -> Array:
+        """What is kept of each state."""
+
+
+@partial(jax.jit, static_argnums=0)
+def advance(program: Compiled, constants: Any, records: Records, state: Any, block: Block) -> tuple[Any, Array]:
+    """Make the block's steps; answer the last state, and what is kept after each step if anything is."""
+    kept = program.kept(state)
+    room = jnp.zeros((block.starts.shape[0] if program.keeps else 0, *kept.shape), kept.dtype)
+
+    def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+        before, room = carry
         batch = StepBatch(block.records, block.starts[k], block.counts[k])
         inputs = jax.tree.map(lambda values: values[k], block.inputs)
-        after = step(program, constants, records, theta, batch, inputs)
-        return after, lax.dynamic_update_index_in_dim(kept, after, k, 0) if program.keeps else kept
+        after = program.made(constants, records, before, batch, inputs, block.first + k)
+        return after, lax.dynamic_update_index_in_dim(room, program.kept(after), k, 0) if program.keeps else room
 
-    return lax.fori_loop(0, block.steps, one, (theta, room))
+    return cast(tuple[Any, Array], lax.fori_loop(0, block.steps, one, (state, room)))
+
+
+@dataclass(frozen=True)
+class Program(Compiled):
+    """The step of a chain: the model, how its gradients are summed, and whether iterates are kept."""
+
+    # Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
+    model: Model
+    bounded: bool
+    clipped: bool
+    reader: RowReader
+    projected: bool
+    keeps: bool = False
+    port: NoisePort = ADDED
+    hidden: bool = False  # noise is on iterates, and the spec states their rounding
+
+    def made(
+        self, constants: Constants, records: Records, state: Array, batch: StepBatch, inputs: StepInputs, number: Array
+    ) -> Array:
+        return step(self, constants, records, state, batch, inputs)
+
+    def kept(self, state: Array) -> Array:
+        return state

@@ -3,9 +3,8 @@
 A checkpoint holds the iterates and what was kept of them; draws are made again.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,19 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.bound import View
-from sordino.core.spec import Average, GaussianStart, PointStart, Spec, StableNoise
+from sordino.core.spec import GaussianStart, PointStart, Spec, StableNoise
 from sordino.core.validate import instance_of, refuse, whole_number
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.batches import bucket, described_batches, part_of, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.batches import (
+    bucket,
+    described_batches,
+    part_of,
+    power_of_two,
+    power_of_two_within,
+    taken,
+)
 from sordino.mechanisms.chain.claims import ChainPlan
-from sordino.mechanisms.chain.kernel import RowReader, StepBlock, StepInputs
+from sordino.mechanisms.chain.kernel import Block, RowReader, StepInputs
 from sordino.mechanisms.chain.release import (
     LAWS,
     AverageSum,
@@ -68,14 +74,13 @@ class Feed:
         drawn = randomness.generator(Purpose.BATCHES)
         self.batches = described_batches(chain.batch, plan.spec.n, rows, chain.steps, drawn, chain.chains)
 
-    def block(self, first: int, length: int) -> StepBlock:
+    def block(self, first: int, length: int) -> Block:
         """The inputs of `length` steps from `first` on; behind the last step of the run they are zeros."""
-        none = np.zeros((length, 1), np.int32)
-        drawn = (none[0], none, none) if self.batches is None else self.batches.take(length)
+        drawn = map(jnp.asarray, taken(self.batches, length))
         sizes = jnp.asarray(part_of(self._step_sizes, first, length), float)
         scales = jnp.asarray(self._noise_scales(first, length), float)
         made = jnp.asarray(min(length, self._chain.steps - first), jnp.int32)
-        return StepBlock(made, StepInputs(sizes, scales, self._noise(first, length)), *map(jnp.asarray, drawn))
+        return Block(jnp.int32(first), made, StepInputs(sizes, scales, self._noise(first, length)), *drawn)
 
     def skip(self, steps: int, length: int) -> None:
         """Go on behind so many steps, whose draws are made again, a block at a time, and left."""
@@ -97,101 +102,59 @@ class Feed:
         return -noise if self.lattice is None else noise
 
 
-class Collector(ABC):
+class Collector:
     """What is kept of the iterates of one block after the other, for the release that a view allows."""
 
-    needs_iterates: ClassVar[bool] = True
-
     def __init__(self, plan: ChainPlan, dtype: np.dtype, function: LipschitzFunction | None, lattice: Lattice | None):
-        self.spec, self.chain, self.dtype, self.lattice = plan.spec, plan.chain, dtype, lattice
-        self.function = averaged_function(plan.spec, function)
+        self.spec, self.dtype, self.steps, chains = plan.spec, dtype, plan.chain.steps, plan.chain.chains
         self.positions = plan.chain.kept_iterates(plan.spec.view)
+        self.needs_iterates, self.number = plan.spec.view is not View.LAST_ITERATE, 0
+        averaged, self.sum = averaged_function(plan.spec, function), None
+        if averaged is not None:
+            self.values = jax.jit(jax.vmap(jax.vmap(averaged.function)))
+            lattice = None if plan.chain.rounding is None else lattice
+            self.sum = AverageSum((chains, averaged.dim), len(self.positions), lattice)
+        all_of_them = len(self.positions) if plan.spec.view is View.ALL_ITERATES else 0
+        self.kept = np.empty((chains, all_of_them, plan.spec.dim), dtype)
 
     def add(self, iterates: Array, first: int) -> None:
         """Take the iterates after step `first` and later ones, shape (steps, chains, dim), and keep those asked for."""
-        numbers = range(first + 1, min(first + len(iterates), self.chain.steps) + 1)
+        numbers = range(first + 1, min(first + len(iterates), self.steps) + 1)
         places = [place for place, number in enumerate(numbers) if number in self.positions]
-        if places:
-            self.keep(iterates, places)
-
-    @abstractmethod
-    def keep(self, iterates: Array, places: list[int]) -> None:
-        """Keep those at these places."""
-
-    @abstractmethod
-    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        """The release, given the last iterates."""
-
-    @abstractmethod
-    def held(self, step: int) -> NDArray[Any]:
-        """What was kept until a step, as one array."""
-
-    def restore(self, kept: NDArray[Any], step: int) -> None:
-        """Go on as the collector that held this; `ValueError` for what it cannot have held."""
-        expected = self.held(step)
-        if (kept.shape, kept.dtype) != (expected.shape, expected.dtype) or not np.isfinite(kept).all():
-            raise ValueError(kept.shape)
-        expected[...] = kept
-
-
-class _Last(Collector):
-    needs_iterates = False  # the last iterates are all there is
-
-    def keep(self, iterates: Array, places: list[int]) -> None: ...
-
-    def held(self, step: int) -> NDArray[Any]:
-        return np.zeros(0)
-
-    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        return LastIterate(self.spec, in_precision(theta, self.dtype))
-
-
-class _Kept(Collector):
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.kept, self.number = np.empty((self.chain.chains, len(self.positions), self.spec.dim), self.dtype), 0
-
-    def keep(self, iterates: Array, places: list[int]) -> None:
+        if not self.needs_iterates or not places:
+            return
+        if self.sum is not None:
+            self.sum.add(np.asarray(self.values(iterates))[places])
+            return
         after = self.number + len(places)
         self.kept[:, self.number : after] = in_precision(iterates, self.dtype)[places].transpose(1, 0, 2)
         self.number = after
 
     def held(self, step: int) -> NDArray[Any]:
-        self.number = sum(position <= step for position in self.positions)
+        """What was kept until a step, as one array."""
+        if self.sum is not None:
+            return self.sum.sums
+        self.number = sum(position <= step for position in self.positions) if self.needs_iterates else 0
         return self.kept[:, : self.number]
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        return KeptIterates(self.spec, self.kept)
-
-
-class _Averaged(Collector):
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        averaged = instance_of("the averaged function", self.function, LipschitzFunction)
-        self.values = jax.jit(jax.vmap(jax.vmap(averaged.function)))
-        lattice = None if self.chain.rounding is None else self.lattice
-        self.sum = AverageSum((self.chain.chains, averaged.dim), len(self.positions), lattice)
-
-    def keep(self, iterates: Array, places: list[int]) -> None:
-        self.sum.add(np.asarray(self.values(iterates))[places])
-
-    def held(self, step: int) -> NDArray[Any]:
-        return self.sum.sums
-
-    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        noise = instance_of("spec.average", self.spec.average, Average).noise
-        mean, law = self.sum.mean(noise.exponent), LAWS[noise.kind]
-        return NoisedAverage(self.spec, noised_average(mean, law, noise.scale, noise.exponent, randomness))
-
-
-_COLLECTORS = {View.LAST_ITERATE: _Last, View.ALL_ITERATES: _Kept, View.AVERAGE: _Averaged}
+        """The release, given the last iterates."""
+        if self.spec.average is not None and self.sum is not None:
+            noise = self.spec.average.noise
+            mean = self.sum.mean(noise.exponent)
+            return NoisedAverage(
+                self.spec, noised_average(mean, LAWS[noise.kind], noise.scale, noise.exponent, randomness)
+            )
+        if self.needs_iterates:
+            return KeptIterates(self.spec, self.kept)
+        return LastIterate(self.spec, in_precision(theta, self.dtype))
 
 
 def block_length(plan: ChainPlan, feed: Feed, rows: int, features: int, itemsize: int) -> int:
     """How many steps one call of the kernel makes: noise, batches and iterates of a block are in memory at once."""
     chains, dim, batches = plan.chain.chains, plan.spec.dim, feed.batches
     indices = 0 if batches is None else 4 * batches.groups * batches.capacity
-    room = _PROCESSOR_BYTES if _on_processor() else _ACCELERATOR_BYTES
+    room = _PROCESSOR_BYTES if jax.default_backend() == "cpu" else _ACCELERATOR_BYTES
     by_memory = room // (2 * chains * dim * itemsize + indices)
     used = bucket(rows) if batches is None else batches.capacity
     by_work = _BLOCK_PRODUCTS // (chains * used * max(features, dim))
@@ -201,15 +164,12 @@ def block_length(plan: ChainPlan, feed: Feed, rows: int, features: int, itemsize
 
 def row_reader(plan: ChainPlan, feed: Feed, features: int) -> RowReader:
     """How many rows are worked on at once: a batch, or of all rows one group of exact sums, more on an accelerator."""
+    on_processor = jax.default_backend() == "cpu"
     if feed.batches is not None:  # one of random size may, in the rarest runs, outgrow its plan
-        return RowReader(feed.batches.capacity, True, True, _CHAINS_AT_ONCE if _on_processor() else None)
+        return RowReader(feed.batches.capacity, True, True, _CHAINS_AT_ONCE if on_processor else None)
     gradients = _GRADIENT_BYTES // (plan.spec.dim * plan.chain.chains * _DOUBLE_BYTES)
-    rows = GROUP if _on_processor() else _ACCELERATOR_BYTES // (features * _DOUBLE_BYTES)
+    rows = GROUP if on_processor else _ACCELERATOR_BYTES // (features * _DOUBLE_BYTES)
     return RowReader(power_of_two_within(max(16, min(rows, gradients))), False)
-
-
-def _on_processor() -> bool:
-    return jax.default_backend() == "cpu"
 
 
 def run(
@@ -274,7 +234,7 @@ def run(
             keeper = Keeper(checkpoint, steps, lambda salt: _identity(plan, function, (X, y), salt) | own)
             randomness = keeper.resumed(randomness)
         feed = Feed(plan, len(X), randomness, dtype)
-        collector = _COLLECTORS[spec.view](plan, dtype, function, feed.lattice)
+        collector = Collector(plan, dtype, function, feed.lattice)
         reader = row_reader(plan, feed, X.shape[1])
         records = kernel.load(X, y, None if reader.listed else reader.block, dtype, plan.row_limits(X.shape[1]))
         length = steps_per_block or block_length(plan, feed, len(X), X.shape[1], dtype.itemsize)
@@ -328,12 +288,16 @@ def _first(plan: ChainPlan, feed: Feed, randomness: Randomness, dtype: np.dtype)
 
 def _restored(found: Snapshot, first: Array, length: int, feed: Feed, collector: Collector) -> Array:
     """The iterates of a snapshot, everything else put back; `ValueError` for what does not fit this run."""
-    theta = found.arrays["theta"]
-    if (theta.shape, theta.dtype) != (first.shape, first.dtype) or not np.isfinite(theta).all() or found.step % length:
-        raise ValueError(theta.shape)
+    expected = {"theta": np.asarray(first), "kept": collector.held(found.step)}
+    for name, like in expected.items():
+        array = found.arrays[name]
+        if (array.shape, array.dtype) != (like.shape, like.dtype) or not np.isfinite(array).all():
+            raise ValueError(array.shape)
+    if found.step % length:
+        raise ValueError(found.step)
     feed.skip(found.step, length)
-    collector.restore(found.arrays["kept"], found.step)
-    return jnp.asarray(theta)
+    expected["kept"][...] = found.arrays["kept"]
+    return jnp.asarray(found.arrays["theta"])
 
 
 def _identity(

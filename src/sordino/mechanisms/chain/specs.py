@@ -1,7 +1,6 @@
 """The chains of the papers, by their names and in their parameters: noisy gradient descent, DP-SGD, SGLD and ULA."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Required, TypedDict, Unpack
 
@@ -67,28 +66,6 @@ def power_law(schedule: specs.Schedule, factor: float, power: float) -> specs.Sc
     return specs.ConstantSchedule(factor * instance_of("a schedule", schedule, specs.ConstantSchedule).value ** power)
 
 
-# How the papers tie the noise of a step to its size eta: what tau / sqrt(eta) is, by the name of their parameter.
-_TIED_TO_STEP: dict[str, Callable[[float], float]] = {
-    "sigma": lambda sigma: math.sqrt(2.0) * sigma,
-    "inverse_temperature": lambda beta: math.sqrt(2.0 / beta),
-}
-
-
-def noisy_gd(
-    problem: specs.Problem,
-    *,
-    step_size: Step,
-    noise_scale: float | None = None,
-    sigma: float | None = None,
-    inverse_temperature: float | None = None,
-    clipping: specs.Clipping | None = None,
-    **options: Unpack[ChainOptions],
-) -> specs.Spec:
-    """Full-batch noisy gradient descent; exactly one of the three noise parameters is given, as in `noisy_sgd`."""
-    noise = {"noise_scale": noise_scale, "sigma": sigma, "inverse_temperature": inverse_temperature}
-    return noisy_sgd(problem, step_size=step_size, batch=FULL_BATCH, clipping=clipping, **noise, **options)
-
-
 def noisy_sgd(
     problem: specs.Problem,
     *,
@@ -111,9 +88,16 @@ def noisy_sgd(
     if len(given) != 1:
         raise validate.refuse("exactly one", "of noise_scale, sigma, inverse_temperature", sorted(given))
     [(name, value)] = given.items()
-    tied = _TIED_TO_STEP.get(name)
-    scale = as_schedule(name, value) if tied is None else power_law(eta, tied(value), 0.5)
+    if name == "noise_scale":
+        scale = as_schedule(name, value)
+    else:
+        scale = power_law(eta, math.sqrt(2.0) * value if name == "sigma" else math.sqrt(2.0 / value), 0.5)
     return chain_spec(problem, eta, specs.GaussianNoise(scale), batch, clipping, **options)
+
+
+def noisy_gd(problem: specs.Problem, *, step_size: Step, **options: Any) -> specs.Spec:
+    """Full-batch noisy gradient descent, with the parameters of `noisy_sgd`."""
+    return noisy_sgd(problem, step_size=step_size, batch=FULL_BATCH, **options)
 
 
 def heavy_tailed_sgd(

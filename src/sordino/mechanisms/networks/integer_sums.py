@@ -172,39 +172,28 @@ class WholeSums:
         above = exponent_above(jnp.max(jnp.abs(counted), axis=(1, 2, 3)))
         first = jnp.rint(counted * two_to(bits - above).reshape(-1, 1, 1, 1))
         second = self._rounded(piece.derivatives, weights, self.exponent + bits - above, room)
-        lengths = jnp.sum(jnp.square(first), axis=3), jnp.sum(jnp.square(second), axis=3)
-        # As if the parts of all positions pointed one way; and what rounding could have taken from sums that cancel.
-        reach = jnp.sum(jnp.square(jnp.sum(jnp.sqrt(lengths[0]) * jnp.sqrt(lengths[1]), axis=2)), axis=1)
+        squares, reach = piece.measured(first, second)
         off = (inputs + outputs + groups * positions * positions + 32) * 2.0**-52
-        if positions == 1:
-            squares = reach * (1.0 + off)
-        else:
-            alike = jnp.einsum("egpi,egqi->egpq", first, first) * jnp.einsum("egpo,egqo->egpq", second, second)
-            squares = jnp.maximum(jnp.sum(alike, axis=(1, 2, 3)), 0.0) + off * reach * _LAST
 
         def total(within: Array) -> Array:
             found = jnp.einsum("egpi,egpo->gio", first, second * within.reshape(-1, 1, 1, 1))
             return self.apart.restored(piece.place, piece.as_weight(found))
 
-        return squares, total
+        return squares + off * reach * _LAST, total
 
     def _whole_rows(self, piece: Picked, weights: Array) -> Whole:
         rows, positions = piece.rows, piece.rows.shape[1]
         room = min(self.most, _EXACT // (self.block * positions))
         whole = self._rounded(piece.derivatives, weights, self.exponent, room)
-        same = rows[:, :, None] == rows[:, None, :]
-        lengths = jnp.sqrt(jnp.sum(jnp.square(whole), axis=2))
-        reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
-        alike = jnp.where(same, jnp.einsum("epo,eqo->epq", whole, whole), 0.0)
+        squares, reach = piece.measured(whole)
         off = (whole.shape[2] + positions * positions + 32) * 2.0**-52
-        squares = jnp.maximum(jnp.sum(alike, axis=(1, 2)), 0.0) + off * reach * _LAST
 
         def total(within: Array) -> Array:
             kept = (whole * within.reshape(-1, 1, 1)).reshape(self.block * positions, -1)
             found = jnp.zeros((piece.shape[0], kept.shape[1]), jnp.float64).at[rows.reshape(-1)].add(kept)
             return self.apart.restored(piece.place, found.reshape(piece.shape))
 
-        return squares, total
+        return squares + off * reach * _LAST, total
 
     def _rounded(self, values: Array, weights: Array, exponents: Any, room: float) -> Array:
         """Values times weights to whole numbers of 2^exponents, cut at `room`; nothing of an example of weight 0."""

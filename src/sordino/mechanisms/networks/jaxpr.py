@@ -89,10 +89,6 @@ class Traced:
                 values.update(zip(equation.outvars, answers, strict=True))
         return tuple(tuple(_read(values, use.equation.invars[place]) for place in use.derived) for use in self.uses)
 
-    def zeros(self) -> Any:
-        """Taps that change nothing, for one example."""
-        return tuple(tuple(jnp.zeros(one.shape, one.dtype) for one in use.shapes) for use in self.uses)
-
     def plain(self, place: int) -> int | None:
         """The leaf that a use takes as it is, but for its shape and order; None where it is anything else."""
         if len(self.uses[place].derived) != 1 or len(self.roots[place]) != 1:

@@ -58,17 +58,24 @@ class WeightProducts:
 
     def squares(self) -> Array:
         """Squared lengths of the gradients, summed over groups; not too small by rounding."""
-        rows, derivatives = widened(self.rows), widened(self.derivatives)
-        positions, inputs, outputs = *rows.shape[2:], derivatives.shape[3]
-        lengths = _squares(rows), _squares(derivatives)
-        if positions == 1:
-            return jnp.sum(lengths[0] * lengths[1], axis=(1, 2))
+        positions, inputs, outputs = *self.rows.shape[2:], self.derivatives.shape[3]
+        squares, reach = self.measured(widened(self.rows), widened(self.derivatives))
+        # Entries of sums of n products are off by n roundings at most, relative to the lengths multiplied.
+        return squares if positions == 1 else squares + (inputs + outputs + 2 * positions) * _ROUNDING * reach
+
+    @staticmethod
+    def measured(rows: Array, derivatives: Array) -> tuple[Array, Array]:
+        """Squared lengths of A'D, summed over groups, and of as much as if the parts of all positions pointed one way.
+
+        They may cancel in A'D, and rounding, a share of the second number, is then what is left of their squares.
+        """
+        lengths = jnp.sum(jnp.square(rows), axis=-1), jnp.sum(jnp.square(derivatives), axis=-1)
+        if rows.shape[2] == 1:
+            squares = jnp.sum(lengths[0] * lengths[1], axis=(1, 2))
+            return squares, squares
         alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
-        # The parts of positions may cancel in A'D, and rounding is then what is left of their squares. Entries of sums
-        # of n products are off by n roundings at most, relative to the lengths multiplied.
         reach = jnp.sum(jnp.square(jnp.sum(jnp.sqrt(lengths[0]) * jnp.sqrt(lengths[1]), axis=2)), axis=1)
-        rounding = (inputs + outputs + 2 * positions) * _ROUNDING * reach
-        return jnp.maximum(jnp.sum(jnp.sum(alike, axis=3), axis=(1, 2)), 0.0) + rounding
+        return jnp.maximum(jnp.sum(jnp.sum(alike, axis=3), axis=(1, 2)), 0.0), reach
 
     def as_weight(self, sums: Array) -> Array:
         """A sum of gradients, shape (groups, inputs, outputs), in the shape of the weight; first axes stay."""
@@ -92,35 +99,25 @@ class Picked:
 
     def squares(self) -> Array:
         """Squared lengths of the gradients: positions that hold the same row add up before the length is taken."""
-        found, positions = self.derivatives, self.rows.shape[1]
+        positions, (squares, reach) = self.rows.shape[1], self.measured(self.derivatives)
+        rounding = (self.derivatives.shape[2] + 2 * positions) * _ROUNDING * reach if positions > 1 else 0.0
+        return jnp.where(self.outside, jnp.inf, squares + rounding)
+
+    def measured(self, derivatives: Array) -> tuple[Array, Array]:
+        """As of `WeightProducts`; parts of positions of one row add up before the length is taken."""
         same = self.rows[:, :, None] == self.rows[:, None, :]
-        alike = jnp.where(same, jnp.einsum("epo,eqo->epq", found, found), 0.0)
-        lengths = jnp.sqrt(_squares(found))
-        # As in `WeightProducts`: positions of one row may cancel.
+        alike = jnp.where(same, jnp.einsum("epo,eqo->epq", derivatives, derivatives), 0.0)
+        lengths = jnp.sqrt(jnp.sum(jnp.square(derivatives), axis=-1))
         reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
-        rounding = (found.shape[2] + 2 * positions) * _ROUNDING * reach if positions > 1 else 0.0
-        squares = jnp.maximum(jnp.sum(jnp.sum(alike, axis=2), axis=1), 0.0) + rounding
-        return jnp.where(self.outside, jnp.inf, squares)
+        return jnp.maximum(jnp.sum(jnp.sum(alike, axis=2), axis=1), 0.0), reach
 
 
 Factors = WeightProducts | Picked
 # given: values of the example, a first axis of examples added; answers: derivatives of the loss in what the use
 # answered, likewise. None where the rule does not apply.
 Rule = Callable[[Use, Sequence[Array], Array], Factors | None]
-_RULES: dict[str, Rule] = {}
 
 
-def factor_rule(name: str) -> Callable[[Rule], Rule]:
-    """Register the rule of an operation."""
-
-    def registered(rule: Rule) -> Rule:
-        _RULES[name] = rule
-        return rule
-
-    return registered
-
-
-@factor_rule("dot_general")
 def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | None:
     ((left, right), (left_batch, right_batch)) = use.equation.params["dimension_numbers"]
     weight_first = use.derived[0] == 0
@@ -140,7 +137,6 @@ def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | 
     return WeightProducts(rows, found, (*own_batch, *own_contracted, *own_free), weight)
 
 
-@factor_rule("conv_general_dilated")
 def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | None:
     parameters = use.equation.params
     if use.derived != (1,) or parameters["feature_group_count"] != 1 or parameters["batch_group_count"] != 1:
@@ -159,7 +155,6 @@ def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Factor
     return WeightProducts(rows, signals, (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0]), kernel)
 
 
-@factor_rule("gather")
 def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | None:
     """Rows of a table."""
     numbers, table = use.equation.params["dimension_numbers"], use.equation.invars[0].aval.shape
@@ -182,13 +177,12 @@ def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Factors 
     return Picked(rows, found, jnp.any(outside.reshape(examples, -1), axis=1) & unsaid, table)
 
 
-def _squares(values: Array) -> Array:
-    return jnp.sum(jnp.square(values), axis=-1)
+_RULES: dict[str, Rule] = {"dot_general": _product, "conv_general_dilated": _convolution, "gather": _embedding}
 
 
 def backward(apart: Traced, leaves: Sequence[Array], examples: Sequence[Array], rows: int) -> tuple[Any, Any]:
     """What every use was given, and the derivatives of each example's loss in what it answered."""
-    taps = jax.tree.map(lambda tap: jnp.zeros((rows, *tap.shape), tap.dtype), apart.zeros())
+    taps = tuple(tuple(jnp.zeros((rows, *one.shape), one.dtype) for one in use.shapes) for use in apart.uses)
 
     def total(taps: Any) -> tuple[Array, Any]:
         losses, given = jax.vmap(apart.forward, in_axes=(None, 0, 0))(list(leaves), taps, list(examples))

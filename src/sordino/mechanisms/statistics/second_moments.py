@@ -16,7 +16,7 @@ from sordino.mechanisms.rounds import ExactRounds
 from sordino.noise import integer_sums as exact
 from sordino.noise.port import symmetric, triangle_weights
 from sordino.noise.randomness import Randomness
-from sordino.noise.whole_rows import ACCURACY, checked_rows, inside_ball
+from sordino.noise.whole_rows import ACCURACY, checked_rows, shortened
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class StatisticsStack(Declared):
 
         def pairs(part: slice) -> Array:
             target = exact.digits(np.clip(y[part], -1.0, 1.0))[:, None]
-            return np.concatenate([inside_ball(X[part]), target], axis=1)
+            return np.concatenate([shortened(X[part], 1.0, 0), target], axis=1)
 
         return exact.pairs(len(X), None, pairs)
 

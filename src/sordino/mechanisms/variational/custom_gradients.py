@@ -19,11 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
-from sordino.core.validate import SordinoError
 from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, load
 from sordino.mechanisms.rounds import Public, Query, Run, check_rows_fit, described, make_rounds
 from sordino.models.contributions import LARGEST, Parts, Plain
@@ -79,21 +77,11 @@ class PrivateTable:
         return make_rounds(run, asked, self.table, state, keep=keep)
 
 
-class UnitQuery(Query):
-    """A query of a custom model, whose rows are units: a fit gives the first state, and makes the release."""
+@dataclass(frozen=True)
+class OwnGradients(Query):
+    """What the three queries share: whitened gradients of each unit, averaged over pairs of draws."""
 
     keeps_units: ClassVar[bool] = True
-
-    def first(self, run: Run) -> Any:
-        raise SordinoError("Rounds of a custom model need a starting state. Give one.")
-
-    def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[np.floating] | None) -> Any:
-        raise SordinoError("Only the fit of a custom model can release its rounds. Use sordino.fit.")
-
-
-@dataclass(frozen=True)
-class OwnGradients(UnitQuery):
-    """What the three queries share: whitened gradients of each unit, averaged over pairs of draws."""
 
     model: CustomModel
     pairs: int = 0

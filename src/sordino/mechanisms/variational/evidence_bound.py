@@ -25,7 +25,6 @@ from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.posterior.laws import DrawsPosterior, FactorisedPosterior, Posterior
 from sordino.mechanisms.rounds import Public, Query, RoundRows, Run, SumsRelease, run_sums
-from sordino.mechanisms.variational.custom_gradients import UnitQuery
 from sordino.models.base import Model
 from sordino.models.contributions import Parts, Plain
 from sordino.models.custom.base import CustomModel
@@ -34,8 +33,8 @@ from sordino.noise.randomness import Purpose, Randomness
 
 
 @dataclass(frozen=True)
-class VariationalFamily:
-    """A family of approximate posteriors over `dim` parameters; what it does not say is that of a single point."""
+class PointMass:
+    """A family of approximate posteriors over `dim` parameters; this one is a point, that of the largest density."""
 
     def size(self, dim: int) -> int:
         return dim
@@ -73,16 +72,11 @@ class VariationalFamily:
         return DrawsPosterior(model, np.asarray(phi)[None, None])
 
 
-@dataclass(frozen=True)
-class PointMass(VariationalFamily):
-    """A single point: variational inference becomes the search for the largest posterior density."""
-
-
 _DEVIATIONS = Interval(1e-4, 10.0)
 
 
 @dataclass(frozen=True)
-class FactorisedGaussian(Declared, VariationalFamily):
+class FactorisedGaussian(Declared, PointMass):
     """Independent Gaussians; phi stacks means and logarithms of standard deviations, kept between two public limits."""
 
     first_deviation: Annotated[float, _DEVIATIONS] = 0.05
@@ -124,13 +118,13 @@ class FactorisedGaussian(Declared, VariationalFamily):
 
 
 # The words for guides, and the names of NumPyro's automatic ones.
-_GUIDES: dict[str, type[VariationalFamily]] = {"point": PointMass, "diagonal": FactorisedGaussian}
+_GUIDES: dict[str, type[PointMass]] = {"point": PointMass, "diagonal": FactorisedGaussian}
 _GUIDES |= {"AutoDelta": PointMass, "AutoNormal": FactorisedGaussian, "AutoDiagonalNormal": FactorisedGaussian}
 
 
-def guide_for(given: Any) -> VariationalFamily:
+def guide_for(given: Any) -> PointMass:
     """The guide for a word, or for a class or object of NumPyro's automatic guides."""
-    if isinstance(given, VariationalFamily):
+    if isinstance(given, PointMass):
         return given
     name = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
     return _GUIDES[one_of("guide", name, tuple(_GUIDES))]()
@@ -140,7 +134,7 @@ def guide_for(given: Any) -> VariationalFamily:
 class VariationalOptions(Declared):
     """How the posterior is written, moved and started."""
 
-    family: VariationalFamily = field(default_factory=FactorisedGaussian)  # the approximate posterior
+    family: PointMass = field(default_factory=FactorisedGaussian)  # the approximate posterior
     optimiser: Any = field(default_factory=Adam)  # what is done with noised gradients, in the form of optax
     # Standard deviation of the random, data-free means a run starts from; 0 starts at 0.
     start_scale: Annotated[float, NON_NEGATIVE] = 0.1
@@ -149,7 +143,7 @@ class VariationalOptions(Declared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        instance_of("family", self.family, VariationalFamily)
+        instance_of("family", self.family, PointMass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +153,7 @@ class VariationalRelease(SumsRelease):
     query: ClassVar[str] = "gradients of the evidence bound"
 
     model: Model
-    family: VariationalFamily
+    family: PointMass
     phi: NDArray[np.floating]
     iterates: NDArray[np.floating] | None
 
@@ -264,10 +258,11 @@ class EvidenceGradients(Query):
 
 
 @dataclass(frozen=True)
-class GuidedGradients(UnitQuery, EvidenceGradients):
+class GuidedGradients(EvidenceGradients):
     """The same for each unit of a custom model: gradients over a public clip, which the state holds."""
 
     name: ClassVar[str] = "gradients of the evidence bound, own model"
+    keeps_units: ClassVar[bool] = True
 
     model: CustomModel
 
