@@ -20,8 +20,8 @@ LAYERS = {"auditing/": "an audit attacks models it trains itself; its seed polic
 FILES = {
     "noise/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
     "noise/secure.py": "the secure source and keys: ChaCha20; a caller's own keys are marked NON-PRIVATE",
-    "noise/kernel_noise.py": "scales of stable noise, from the keys that a caller passes to the pure chain",
-    "mechanisms/chain/functional_batches.py": "its batches, with the same keys",
+    "noise/port.py": "scales of stable noise, from the keys that a caller passes to the pure chain",
+    "mechanisms/chain/functional.py": "batches of the pure chain, with the same keys",
     "mechanisms/regression/prior.py": "public rows from a fixed seed, which say how gradients bend: no data, no noise",
     "mechanisms/regression/posterior.py": "public numbers for draws from a posterior: no data, no noise",
     "cli/predict.py": "predictive draws from a stored release: post-processing",

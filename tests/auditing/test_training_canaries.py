@@ -11,7 +11,7 @@ from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import training as steps
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.training import Descent, Training
-from sordino.noise.kernel_noise import NetworkNoise
+from sordino.noise.port import NetworkNoise
 from tests.mechanisms.specs import training_spec
 from tests.noise.released import Floating
 

@@ -9,7 +9,7 @@ import pytest
 from sordino.core.spec import Scheme
 from sordino.mechanisms import SeededRandomness, run
 from sordino.models.families.regression import GaussianLinear
-from sordino.noise.kernel_noise import mixing_scale
+from sordino.noise.port import mixing_scale
 
 STANDARD_ERRORS = 5.6
 DIRECTIONS = np.array([[0.3, 0.0], [0.5, -0.5], [1.0, 0.2], [-0.6, 1.1], [2.0, 0.0]])

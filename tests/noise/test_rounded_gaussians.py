@@ -13,9 +13,15 @@ from scipy import special, stats
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SeededRandomness
-from sordino.noise import cell_law, randomness, rounded_gaussian
-from sordino.noise.cell_law import COLUMNS, POSITION_BITS, REST, cell_table, exp_of_minus
-from sordino.noise.rounded_gaussian import rounded_gaussians
+from sordino.noise import randomness, rounded_gaussian
+from sordino.noise.rounded_gaussian import (
+    COLUMNS,
+    POSITION_BITS,
+    REST,
+    cell_table,
+    exp_of_minus,
+    rounded_gaussians,
+)
 
 ALARM = 1e-6
 
@@ -61,7 +67,7 @@ def test_exponentials_in_whole_numbers_enclose_the_true_one(top, bits, precision
 
 def test_what_the_table_leaves_out_is_drawn_by_its_shares():
     """Fractional parts of 2^32 P(i), in sixteen bins; tails beyond the table are in the last one."""
-    lows, _, total = cell_law.weights(192)
+    lows, _, total = rounded_gaussian.weights(192)
     parts = np.array([float(Fraction((low << 32) % total.high, total.high)) for low in lows])
     # The sum of the fractional parts is the rest, to within the digits used.
     assert abs(parts.sum() - cell_table().rest) < 1e-6

@@ -197,15 +197,13 @@ def test_plans_follow_the_spec():
 
 # Where streams of noise are opened, and how each meets a statistic.
 STREAMS_OF_NOISE = {
-    "noise/port.py": "exact Gaussians, counts, averages and draws, inside calls of the port",
-    "noise/kernel_noise.py": "steps of chains, rounds and networks, whose kernels call the port",
+    "noise/port.py": "inside calls of the port, and steps of chains, rounds and networks, whose kernels call it",
     "auditing/replay/port.py": "replay, and draws that meet no statistic: does none repeat another",
 }
 WHERE_THE_PORT_IS = {
     "noise/port.py",
     "mechanisms/chain/kernel.py",
     "mechanisms/rounds.py",
-    "noise/kernel_noise.py",
 }
 
 

@@ -46,7 +46,6 @@ from sordino.mechanisms.posterior.laws import Posterior
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
 from sordino.noise.integer_sums import Contributions, tallies
-from sordino.noise.kernel_noise import step_noise
 from sordino.noise.lattice import (
     GROUP,
     Lattice,
@@ -57,7 +56,7 @@ from sordino.noise.lattice import (
     in_precision,
     plain_total,
 )
-from sordino.noise.port import HAIR, CheckedSum, SumNoise
+from sordino.noise.port import HAIR, CheckedSum, SumNoise, step_noise
 from sordino.noise.randomness import ADDED, NoisePort, Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows
 

@@ -21,9 +21,9 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from sordino.noise import rounded_gaussian as host
-from sordino.noise.cell_law import COLUMNS, POSITION_BITS, cell_table
 from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.rounded_gaussian import COLUMNS, POSITION_BITS, cell_table
 from sordino.noise.secure import chacha20
 
 _WORDS_A_DRAW = 4

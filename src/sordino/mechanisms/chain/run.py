@@ -39,9 +39,8 @@ from sordino.mechanisms.chain.release import (
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, content_digest, described, platform, traced
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
-from sordino.noise.kernel_noise import stable_scales, step_noise
 from sordino.noise.lattice import GROUP, Lattice, in_doubles, in_precision
-from sordino.noise.port import noised_average
+from sordino.noise.port import noised_average, stable_scales, step_noise
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows
 

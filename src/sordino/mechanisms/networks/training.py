@@ -32,8 +32,8 @@ from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, content_
 from sordino.mechanisms.networks.integer_sums import WholeSums, check_examples, sums_exponent
 from sordino.mechanisms.networks.jaxpr import Loss, check_leaves
 from sordino.models.clip import check_sums
-from sordino.noise.kernel_noise import NetworkNoise
 from sordino.noise.lattice import COVERED
+from sordino.noise.port import NetworkNoise
 from sordino.noise.randomness import Purpose, Randomness
 
 QUERY = "clipped gradients"
