@@ -40,15 +40,15 @@ IN_REGRESSION = mutations(
 @@ sums: what floats leave open is within | Contributions._beyond | noise/test_integer_lengths.py
 - sum(self._exactly(row, which) for row in rows) <= limit * 2**_ROOT_BITS
 + True
-@@ sums: the sizes of a category's levels are not added up | centred.measures | noise/test_integer_lengths.py
+@@ sums: the sizes of a category's levels are not added up | _one_of | noise/test_integer_lengths.py
 - alike & ((own > 0).sum(axis=1) <= 1)
 + alike
-@@ sums: negative entries count as others | nonnegative | noise/test_integer_lengths.py
+@@ sums: negative entries count as others | nonnegative.length | noise/test_integer_lengths.py
 - (found >= 0).all(axis=1)
 + True
-@@ sums: the length of one factor alone | outers.measures | noise/test_integer_lengths.py
-- _squares(first) * _squares(second)
-+ _squares(second)
+@@ sums: the length of one factor alone | outers | noise/test_integer_lengths.py
+- _squares(z) * _squares(v)
++ _squares(v)
 @@ cox: every time bin of a subject is a record of its own | person_bins | estimators/test_cox.py -k no_subject
 - np.repeat(np.arange(len(rows)), bins)
 + np.arange(len(rows) * bins)

@@ -27,16 +27,14 @@ def test_an_answer_is_the_nearest_double_to_the_floored_sum_plus_noise_however_t
     sums = GENERATOR.integers(-(2**60), 2**60, 300)
     drawn = GENERATOR.integers(-(2**51), 2**51, (300,))
     expected = [float(k * Fraction(2) ** lattice.exponent) for k in whole(lattice, sums, drawn, unit)]
-    halves = lattice.halves(drawn[None])
+    halves = LatticeNoise(*(part[0] for part in lattice.halves(drawn[None])))
     for _ in range(3):
         # Any cut into a multiple of 2^27 units and a rest, as groups of records make it.
         rest = GENERATOR.integers(-(2**20), 2**20, 300) * 2**27 + sums % 2**27
         parts = [np.ldexp(part.astype(np.float64), unit) for part in (sums - rest, rest)]
-        assert noised_exactly(*parts, halves.at(0), np).tolist() == expected
+        assert noised_exactly(*parts, halves, np).tolist() == expected
         with in_doubles():
-            port = ADDED.added(
-                Total(*map(jnp.asarray, parts)), jnp.ones(()), LatticeNoise(*map(jnp.asarray, halves.at(0)))
-            )
+            port = ADDED.added(Total(*map(jnp.asarray, parts)), jnp.ones(()), LatticeNoise(*map(jnp.asarray, halves)))
             assert np.asarray(port).tolist() == expected
 
 

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +94,7 @@ class Contributions:
     rows: int
     units: Units
     read: Callable[[slice], tuple[Numbers, ...]]
-    measures: Callable[..., Sequence[Measure]]  # of the rows that were read, also as whole numbers of Python
+    measures: Sequence[Callable[..., Measure]]  # of the rows that were read, also as whole numbers of Python
     summed: Callable[..., Sums]  # over the rows that were read; those that do not count are zeros
     limits: Sequence[float] = ()  # what each measure of a unit may be at most; by default the bound
 
@@ -105,13 +106,13 @@ class Contributions:
             refused |= self._beyond(Fraction(limit) / Fraction(2) ** exponent, which, [one[which] for one in measures])
         return self._pass(~refused)[0] if refused.any() else total
 
-    def _pass(self, counted: Flags | None) -> tuple[Sums, list[Sequence[Measure]]]:
-        total, measures = 0, list[Sequence[Measure]]()
+    def _pass(self, counted: Flags | None) -> tuple[Sums, list[list[Measure]]]:
+        total, measures = 0, list[list[Measure]]()
         for first in range(0, max(1, self.rows), ROWS_PER_BLOCK):
             part = slice(first, min(first + ROWS_PER_BLOCK, self.rows))
             with np.errstate(invalid="ignore", over="ignore"):  # numbers that are not finite are refused here
                 found = self.read(part)
-                measures.append(self.measures(*found))
+                measures.append([measure(*found) for measure in self.measures])
                 total = total + self.summed(*(found if counted is None else only(found, counted[part])))
         return np.asarray(total), measures
 
@@ -134,7 +135,7 @@ class Contributions:
     def _exactly(self, row: int, which: int) -> int:
         """A row's length in whole numbers of 2^-64, rounded up."""
         found = (numbers.astype(np.int64).astype(object) for numbers in self.read(slice(row, row + 1)))
-        return self.measures(*found)[which].sizes[0]
+        return self.measures[which](*found).sizes[0]
 
 
 def only(found: Sequence[Numbers], counted: Flags) -> list[Numbers]:
@@ -171,25 +172,26 @@ def _triangle(total: Sums) -> Sums:
     return total[np.triu_indices(len(total))]
 
 
-def _of_vectors(
-    shape: str, rows: int, units: Units, numbers: Block, measures: Callable[..., Sequence[Measure]], *limits: float
-) -> Contributions:
-    def read(part: slice) -> tuple[Numbers, ...]:
-        return (numbers(part).astype(np.int64),)
+def _whole(numbers: Block, part: slice) -> tuple[Numbers, ...]:
+    return (numbers(part).astype(np.int64),)
 
-    return Contributions(shape, rows, units, read, measures, lambda found: found.sum(axis=0), limits)
+
+def _total(found: Numbers) -> Sums:
+    return found.sum(axis=0)
 
 
 def vectors(rows: int, units: Units, numbers: Block) -> Contributions:
     """A vector of each row, at most as long as the bound."""
-    return _of_vectors("vector", rows, units, numbers, lambda found: [_lengths(found)])
+    return Contributions("vector", rows, units, partial(_whole, numbers), (_lengths,), _total)
 
 
 def nonnegative(rows: int, units: Units, numbers: Block) -> Contributions:
     """Vectors without a negative entry, so that inner products of two of them are not negative."""
-    return _of_vectors(
-        "nonnegative", rows, units, numbers, lambda found: [_lengths(found).where((found >= 0).all(axis=1))]
-    )
+
+    def length(found: Numbers) -> Measure:
+        return _lengths(found).where((found >= 0).all(axis=1))
+
+    return Contributions("nonnegative", rows, units, partial(_whole, numbers), (length,), _total)
 
 
 def cones(rows: int, units: Units, numbers: Block, *, values_first: bool = False) -> Contributions:
@@ -198,20 +200,20 @@ def cones(rows: int, units: Units, numbers: Block, *, values_first: bool = False
     So a unit is at most sqrt 2 long, the bound, and inner products n n' + v v' are not negative.
     """
 
-    def measures(found: Numbers) -> Sequence[Measure]:
+    def weight(found: Numbers) -> Measure:
         counts, values = np.split(found, 2, axis=1)[:: -1 if values_first else 1]
-        return [Measure(counts.sum(axis=1)).where((np.abs(values) <= counts).all(axis=1))]
+        return Measure(counts.sum(axis=1)).where((np.abs(values) <= counts).all(axis=1))
 
-    return _of_vectors("nonnegative", rows, units, numbers, measures, 1.0)
+    return Contributions("nonnegative", rows, units, partial(_whole, numbers), (weight,), _total, (1.0,))
 
 
 def cubes(rows: int, units: Units, numbers: Block) -> Contributions:
     """Vectors of k entries in [0, 1], weighted: two units are at most sqrt k apart, which is the bound."""
 
-    def measures(found: Numbers) -> Sequence[Measure]:
-        return [Measure(found.max(axis=1, initial=0)).where((found >= 0).all(axis=1))]
+    def largest(found: Numbers) -> Measure:
+        return Measure(found.max(axis=1, initial=0)).where((found >= 0).all(axis=1))
 
-    return _of_vectors("cube", rows, units, numbers, measures, 1.0)
+    return Contributions("cube", rows, units, partial(_whole, numbers), (largest,), _total, (1.0,))
 
 
 def centred(
@@ -228,86 +230,82 @@ def centred(
     a unit add up to at most 1/2 or 1. So a unit's part is in the convex hull of 0 and of e - 1/2, or of e. The
     statistic proves how far apart two such sums are, and that is the bound.
     """
+    measures = (lambda found: _lengths(found[:, columns]), *(partial(_one_of, *one) for one in sets))
+    limits = (radius, *(0.5 if shifted else 1.0 for _, shifted in sets))
+    return Contributions("centre", rows, units, partial(_whole, numbers), measures, _total, limits)
 
-    def measures(found: Numbers) -> Sequence[Measure]:
-        measured = [_lengths(found[:, columns])]
-        for places, shifted in sets:
-            own = found[:, places]
-            largest = np.abs(own).max(axis=1)
-            alike = (np.abs(own) == largest[:, None]).all(axis=1) if shifted else (own >= 0).all(axis=1)
-            measured.append(Measure(largest).where(alike & ((own > 0).sum(axis=1) <= 1)))
-        return measured
 
-    limits = (0.5 if shifted else 1.0 for _, shifted in sets)
-    return _of_vectors("centre", rows, units, numbers, measures, radius, *limits)
+def _one_of(places: NDArray[np.intp], shifted: bool, found: Numbers) -> Measure:
+    """The h of a set."""
+    own = found[:, places]
+    largest = np.abs(own).max(axis=1)
+    alike = (np.abs(own) == largest[:, None]).all(axis=1) if shifted else (own >= 0).all(axis=1)
+    return Measure(largest).where(alike & ((own > 0).sum(axis=1) <= 1))
 
 
 def tallies(rows: int, units: Units, places: NDArray[np.intp], weights: Block, size: int) -> Contributions:
     """A weight at one of several places: a histogram. Lengths of a unit are at most its weights together."""
-
-    def summed(found: Numbers, at: Numbers) -> Sums:
-        return np.bincount(at, found, size)[:size].astype(np.int64)
-
-    def read(part: slice) -> tuple[Numbers, ...]:
-        return weights(part).astype(np.float64), places[part]
-
     return Contributions(
-        "nonnegative", rows, units, read, lambda found, _: [Measure(found).where(found >= 0.0)], summed
+        "nonnegative",
+        rows,
+        units,
+        lambda part: (weights(part).astype(np.float64), places[part]),
+        (lambda found, _: Measure(found).where(found >= 0.0),),
+        lambda found, at: np.bincount(at, found, size)[:size].astype(np.int64),
     )
 
 
 def grams(rows: int, units: Units, block: Block, several: int = 1) -> Contributions:
     """The sum of v v' over the one or `several` vectors v of a row: positive semidefinite, upper triangle."""
 
-    def read(part: slice) -> tuple[Numbers, ...]:
-        found = block(part)
-        return (found if found.ndim == 3 else found[:, None],)
-
-    def measures(found: Numbers) -> Sequence[Measure]:
+    def length(found: Numbers) -> Measure:
         if several == 1:
-            return [Measure(_squares(found[:, 0])).where(_factors(found))]
+            return Measure(_squares(found if found.ndim == 2 else found[:, 0])).where(_factors(found))
         alike = np.einsum("rkd,rld->rkl", found, found)
-        return [_roots(np.einsum("rkl,rkl->r", alike, alike), several**2).where(_factors(found))]
+        return _roots(np.einsum("rkl,rkl->r", alike, alike), several**2).where(_factors(found))
 
     def summed(found: Numbers) -> Sums:
-        return _triangle(np.sum([products(found[:, k], found[:, k]) for k in range(found.shape[1])], axis=0))
+        ways = (found,) if found.ndim == 2 else (found[:, k] for k in range(found.shape[1]))
+        total = sum(products(each, each) for each in ways)
+        return _triangle(np.asarray(total))
 
-    return Contributions("matrix", rows, units, read, measures, summed)
+    return Contributions("matrix", rows, units, lambda part: (block(part),), (length,), summed)
 
 
 def pairs(rows: int, units: Units, block: Block) -> Contributions:
     """Grams of (x, y), x at most 1 long and y one number in [-1, 1]: the entries of x x', then y x and y^2."""
 
-    def measures(found: Numbers) -> Sequence[Measure]:
-        return [Measure(_squares(part)).where(_factors(found)) for part in (found[:, :-1], found[:, -1:])]
-
     def summed(found: Numbers) -> Sums:
         total = products(found, found)
         return np.concatenate([_triangle(total[:-1, :-1]), total[:, -1]])
 
+    def square(own: slice, found: Numbers) -> Measure:
+        return Measure(_squares(found[:, own])).where(_factors(found))
+
+    measures = partial(square, slice(-1)), partial(square, slice(-1, None))
     return Contributions("matrix", rows, units, lambda part: (block(part),), measures, summed, (1.0, 1.0))
 
 
 def shared_grams(rows: int, units: Units, block: Block, weights: NDArray[np.int64]) -> Contributions:
     """The sum of (v w) v', upper triangle, w a share and v w cut to whole numbers: a vector of length w |v|^2."""
 
-    def measures(found: Numbers, shares: Numbers) -> Sequence[Measure]:
+    def length(found: Numbers, shares: Numbers) -> Measure:
         lengths = _squares(found) * shares
-        return [_roots(lengths * lengths, 4, DIGITS).where(_factors(found) & (shares >= 0))]
+        return _roots(lengths * lengths, 4, DIGITS).where(_factors(found) & (shares >= 0))
 
     def summed(found: Numbers, shares: Numbers) -> Sums:
         return _triangle(products(np.trunc(found * (shares * 2.0**-DIGITS)[:, None]), found))
 
-    return Contributions("vector", rows, units, lambda part: (block(part), weights[part]), measures, summed)
+    return Contributions("vector", rows, units, lambda part: (block(part), weights[part]), (length,), summed)
 
 
 def outers(rows: int, units: Units, left: Block, right: Block) -> Contributions:
     """The matrix z v' of each row, flat: its length is that of z times that of v."""
-
-    def measures(first: Numbers, second: Numbers) -> Sequence[Measure]:
-        return [_roots(_squares(first) * _squares(second), 4).where(_factors(first) & _factors(second))]
-
-    def summed(first: Numbers, second: Numbers) -> Sums:
-        return products(first, second).ravel()
-
-    return Contributions("vector", rows, units, lambda part: (left(part), right(part)), measures, summed)
+    return Contributions(
+        "vector",
+        rows,
+        units,
+        lambda part: (left(part), right(part)),
+        (lambda z, v: _roots(_squares(z) * _squares(v), 4).where(_factors(z) & _factors(v)),),
+        lambda z, v: products(z, v).ravel(),
+    )

@@ -372,7 +372,7 @@ def _in_groups(inner: exact.Contributions, places: NDArray[np.int64], groups: in
     return replace(
         inner,
         read=lambda part: (*inner.read(part), places[part]),
-        measures=lambda *found: inner.measures(*found[:-1]),
+        measures=[lambda *found, own=own: own(*found[:-1]) for own in inner.measures],
         summed=summed,
     )
 
