@@ -13,7 +13,7 @@ from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.propose_test_sample import clean, least_records, margin, propose_test_sample, slope_scale
 from sordino.models.exact import ConjugateRegression
-from sordino.noise.gaussian import EnclosedLaw, ExactGaussians
+from sordino.noise.gaussian import ExactGaussians
 
 module = sys.modules[clean.__module__]
 RUN = ProposeTestSample(2.0, 0.01, 0.9, 1.8, 2.0, 1.0, 0.2, 1.05, 0.19, Sampler.EXACT)
@@ -198,13 +198,12 @@ def test_a_draw_is_the_rounded_real_one():
     """The same bits on a lattice 2^30 times finer: both are within half a spacing of one real number."""
 
     def law(unit):
-        low, high = module._inverse_root(Fraction(3) * unit * unit, 200)
-        return lambda _: EnclosedLaw(Fraction(1, 7) / unit, Fraction(1, 7) / unit, low, high)
+        return Fraction(1, 7) / unit, lambda _: module._inverse_root(Fraction(3) * unit * unit, 200)
 
     coarse, fine = Fraction(1, 8), Fraction(1, 2**33)
     for seed in range(200):
         near, finer = (
-            ExactGaussians(np.random.default_rng(seed), 1).nearest(0, law(unit)) for unit in (coarse, fine)
+            ExactGaussians(np.random.default_rng(seed), 1).nearest(0, *law(unit)) for unit in (coarse, fine)
         )  # fmt: skip
         assert abs(near * coarse - finer * fine) <= (coarse + fine) / 2
 

@@ -122,7 +122,7 @@ IN_RUNS = mutations(
 - generator.standard_normal((count, len(place))) / math.sqrt(m)
 + generator.standard_normal((count, len(place))) / math.sqrt(4 * m)
 @@ posterior draws: half the noise | _noised | mechanisms/test_posterior_sample.py
-- drawn.floating(draw, law, noise.scale)
-+ drawn.floating(draw, law, noise.scale / 2)
+- drawn.floating(draw, Law(noise.kind), noise.scale)
++ drawn.floating(draw, Law(noise.kind), noise.scale / 2)
 """
 )

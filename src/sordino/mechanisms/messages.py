@@ -193,8 +193,6 @@ class Repairs(NamedTuple):
 class MessagePassingRelease(SumsRelease):
     """A private posterior."""
 
-    query: ClassVar[str] = "messages"
-
     site: Site
     family: GaussianFamily
     natural: NDArray[np.floating]

@@ -40,8 +40,6 @@ class EmOptions(Declared):
 class EmRelease(SumsRelease):
     """A private mixture; `iterates` holds the means after every round where the view is all-iterates, else None."""
 
-    query: ClassVar[str] = "expected statistics"
-
     model: GaussianMixture
     options: EmOptions
     means: NDArray[np.floating]

@@ -86,8 +86,7 @@ def perturb(spec: specs.Spec, draw: ArrayLike, randomness: Randomness) -> Array:
 
 
 def _noised(draw: Array, noise: specs.AverageNoise, drawn: ExactDraws) -> Array:
-    law = Law.GAUSSIAN if noise.kind is specs.AverageNoiseKind.GAUSSIAN else Law.LAPLACE
-    return drawn.floating(draw, law, noise.scale)
+    return drawn.floating(draw, Law(noise.kind), noise.scale)
 
 
 def _near_the_top(

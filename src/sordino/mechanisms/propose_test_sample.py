@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike
 from sordino.core.arrays import Array
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.noise.gaussian import EnclosedLaw
 from sordino.noise.port import ExactDraws
 from sordino.noise.randomness import Randomness
 
@@ -152,11 +151,8 @@ def _drawn(run: ProposeTestSample, records: int, left: Cleaned, noise: ExactDraw
     unit, beta = Fraction(2) ** exponent, Fraction(run.beta)
     precision = Fraction(run.alpha) + beta * _exact_sum(left.x, left.x)
     mean = beta * _exact_sum(left.x, left.y) / precision / unit
-
-    def law(level: int) -> EnclosedLaw:
-        return EnclosedLaw(mean, mean, *_inverse_root(precision * unit * unit, 64 * level))
-
-    return math.ldexp(float(noise.rounded(law)), exponent)
+    drawn = noise.rounded(mean, lambda level: _inverse_root(precision * unit * unit, 64 * level))
+    return math.ldexp(float(drawn), exponent)
 
 
 def _inverse_root(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:

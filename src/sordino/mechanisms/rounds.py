@@ -65,17 +65,10 @@ from sordino.noise.whole_rows import checked_rows
 class SumsRelease(ABC):
     """The release of a run: `spec` is the very object that ran and was certified. Arrays are copies, not writable."""
 
-    query: ClassVar[str]
-    """The words of the query that ran."""
-
     spec: Spec
 
     def __post_init__(self) -> None:
         own_arrays(self)
-
-    @property
-    def algorithm(self) -> NoisedSums:
-        return instance_of("spec.algorithm", self.spec.algorithm, NoisedSums)
 
     @property
     @abstractmethod

@@ -15,7 +15,6 @@ exp(D / scale): the guarantee of the Laplace mechanism of that scale, with nothi
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,35 +101,25 @@ class ExactGaussians(OneProcess):
         nearest = np.rint(computed)
         found = nearest.astype(np.int64)
         for one in np.flatnonzero(~(0.5 - np.abs(computed - nearest) > off)):
-            mean, deviation = Fraction(float(offsets[one])), Fraction(float(scales[one]))
-            law = EnclosedLaw(mean, mean, deviation, deviation)
-            found[one] = self.nearest(int(places[one]), lambda _, law=law: law)
+            scale = Fraction(float(scales[one]))
+            found[one] = self.nearest(int(places[one]), Fraction(float(offsets[one])), lambda _, s=scale: (s, s))
         return found
 
-    def nearest(self, place: int, law: Callable[[int], "EnclosedLaw"]) -> int:
-        """The whole number nearest to mean + deviation * gaussian, real numbers that `law(k)` encloses ever better."""
+    def nearest(self, place: int, mean: Fraction, deviation: Callable[[int], tuple[Fraction, Fraction]]) -> int:
+        """The whole number nearest to mean + deviation * gaussian; `deviation(k)` encloses the real one ever better."""
         fraction, at = self._trials[self._trial_of[place]], int(self._place_in[place])
         digits = 1
         while True:
-            parts, given = 1 << (digits * self._word_bits), law(digits)
+            parts, (narrow, wide) = 1 << (digits * self._word_bits), deviation(digits)
             low = int(self._whole[place]) + Fraction(fraction.numerator(at, digits), parts)
-            near, far = given.least_deviation * low, given.most_deviation * (low + Fraction(1, parts))
+            near, far = narrow * low, wide * (low + Fraction(1, parts))
             if self._negative[place]:
                 near, far = -far, -near
             # The sum lies strictly between the ends, but for an event of probability 0.
-            least = (given.least_mean + near + Fraction(1, 2)).__floor__()
-            if least == (given.most_mean + far + Fraction(1, 2)).__ceil__() - 1:
+            least = (mean + near + Fraction(1, 2)).__floor__()
+            if least == (mean + far + Fraction(1, 2)).__ceil__() - 1:
                 return least
             digits += 1
-
-
-class EnclosedLaw(NamedTuple):
-    """A mean and a standard deviation, each between two fractions."""
-
-    least_mean: Fraction
-    most_mean: Fraction
-    least_deviation: Fraction
-    most_deviation: Fraction
 
 
 class _Trial:

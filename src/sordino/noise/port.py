@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import jax
@@ -27,7 +28,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
 from sordino.noise.device_gaussian import step_gaussians
-from sordino.noise.gaussian import EnclosedLaw, ExactGaussians, whole_laplace
+from sordino.noise.gaussian import ExactGaussians, whole_laplace
 from sordino.noise.integer_sums import Contributions, Sums
 from sordino.noise.lattice import Lattice, Total, in_doubles
 from sordino.noise.randomness import ADDED, Law, NoisedCall, NoisePort, Purpose, Randomness
@@ -188,9 +189,9 @@ class ExactDraws:
         call = NoisedCall(Law.LAPLACE, np.array([value]), scale)
         return self._port.answer(call, lambda: value + whole_laplace(self.generator, scale))
 
-    def rounded(self, law: Callable[[int], EnclosedLaw]) -> int:
-        """The whole number nearest to a Gaussian of which `law(k)` encloses mean and deviation ever better."""
-        return ExactGaussians(self.generator, 1).nearest(0, law)
+    def rounded(self, mean: Fraction, deviation: Callable[[int], tuple[Fraction, Fraction]]) -> int:
+        """The whole number nearest to a Gaussian, whose deviation `deviation(k)` encloses ever better."""
+        return ExactGaussians(self.generator, 1).nearest(0, mean, deviation)
 
     def floating(self, values: Array, law: Law, scale: float) -> Array:
         """Values plus noise, both floats: floating point is not covered."""

@@ -18,11 +18,11 @@ from sordino.fitting.gradient_runs import chain_line
 from sordino.mechanisms import LipschitzFunction, SeededRandomness, coordinate, parameters, run
 from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
-from sordino.mechanisms.chain.release import LAWS, AverageSum
+from sordino.mechanisms.chain.release import AverageSum
 from sordino.models import Domain, Logistic
 from sordino.noise.lattice import Lattice
 from sordino.noise.port import noised_average
-from sordino.noise.randomness import NoisePort, Randomness
+from sordino.noise.randomness import Law, NoisePort, Randomness
 from tests.auditing.chains import chain
 
 ALARM = 1e-6
@@ -108,7 +108,7 @@ def test_noise_is_whole_numbers_of_the_stated_law(law):
     """20,000 draws on a lattice of 2^30 spacings to the noise, against the law in 40 bins, and in their last bits."""
     noise = AverageNoise(law, 0.7)
     mean = np.full((20_000, 1), 12345, np.int64)
-    released = noised_average(mean, LAWS[noise.kind], noise.scale, noise.exponent, SeededRandomness(3))
+    released = noised_average(mean, Law(noise.kind), noise.scale, noise.exponent, SeededRandomness(3))
     unit = np.ldexp(1.0, noise.exponent)
     assert 2**30 <= 0.7 / unit < 2**31
     drawn = ((released - 12345 * unit) / 0.7).ravel()

@@ -22,7 +22,6 @@ from sordino.core.validate import InputError, refuse
 from sordino.noise.randomness import Law, NoisedCall
 
 _SAME_SCALE = 1e-6  # scales are rounded to the precision that a run computes in
-_AVERAGE_LAWS = {specs.AverageNoiseKind.LAPLACE: Law.LAPLACE, specs.AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN}
 
 
 class Planned(NamedTuple):
@@ -70,7 +69,7 @@ def _(algorithm: specs.OutputPerturbation, spec: Spec) -> tuple[Planned, ...]:
     del spec
     moved = algorithm.lipschitz.value / algorithm.strong_convexity.value + 2.0 * algorithm.tolerance
     noise = algorithm.noise
-    return (Planned(_AVERAGE_LAWS[noise.kind], moved / noise.scale, noise.scale),)
+    return (Planned(Law(noise.kind), moved / noise.scale, noise.scale),)
 
 
 @_planned.register
@@ -89,7 +88,7 @@ def _(algorithm: specs.NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
     bounds = moved * algorithm.step_size.values(steps) / algorithm.noise.scale.values(steps)
     planned = [Planned(Law.GAUSSIAN, float(bound)) for bound in bounds]
     if spec.view is View.AVERAGE and spec.average is not None:
-        planned.append(Planned(_AVERAGE_LAWS[spec.average.noise.kind], None))
+        planned.append(Planned(Law(spec.average.noise.kind), None))
     return tuple(planned)
 
 

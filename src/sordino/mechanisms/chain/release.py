@@ -26,11 +26,10 @@ from numpy.typing import NDArray
 
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Evidence, View
-from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
+from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import Interval, instance_of, own_arrays, refuse, whole_number
 from sordino.noise.lattice import Lattice
 from sordino.noise.port import grid_below, on_grid
-from sordino.noise.randomness import Law
 
 
 @dataclass(frozen=True)
@@ -177,6 +176,3 @@ class AverageSum:
         totals = ((top << _HALF) + rest for top, rest in zip(high, low, strict=True))
         means = [(total << max(shift, 0)) // (self._kept << max(-shift, 0)) for total in totals]
         return np.array([min(max(mean, -_FAR), _FAR) for mean in means], np.int64).reshape(self.sums.shape[1:])
-
-
-LAWS = {AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN, AverageNoiseKind.LAPLACE: Law.LAPLACE}

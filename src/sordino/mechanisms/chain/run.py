@@ -27,7 +27,6 @@ from sordino.mechanisms.chain.batches import (
 from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.kernel import Block, RowReader, StepInputs
 from sordino.mechanisms.chain.release import (
-    LAWS,
     AverageSum,
     ChainRelease,
     KeptIterates,
@@ -41,7 +40,7 @@ from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.noise.lattice import GROUP, Lattice, in_doubles, in_precision
 from sordino.noise.port import noised_average, stable_scales, step_noise
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.randomness import Law, Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows
 
 _LONGEST_BLOCK = 1024
@@ -142,7 +141,7 @@ class Collector:
             noise = self.spec.average.noise
             mean = self.sum.mean(noise.exponent)
             return NoisedAverage(
-                self.spec, noised_average(mean, LAWS[noise.kind], noise.scale, noise.exponent, randomness)
+                self.spec, noised_average(mean, Law(noise.kind), noise.scale, noise.exponent, randomness)
             )
         if self.needs_iterates:
             return KeptIterates(self.spec, self.kept)

@@ -150,8 +150,6 @@ class VariationalOptions(Declared):
 class VariationalRelease(SumsRelease):
     """A private posterior; `iterates` holds phi after every round where the view is all-iterates, else None."""
 
-    query: ClassVar[str] = "gradients of the evidence bound"
-
     model: Model
     family: PointMass
     phi: NDArray[np.floating]
