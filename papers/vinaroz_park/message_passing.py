@@ -19,9 +19,9 @@ from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.mechanisms.rounds import Run, execute
 from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Site
 from sordino.models.message_passing.sites import LinearSite
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import in_doubles, in_precision
 from sordino.noise.randomness import Randomness
-from sordino.noise.whole_rows import checked_rows
 
 # Results that are not private say so: no spec, no certificate, and a label that every print shows.
 

@@ -14,9 +14,9 @@ from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
 from sordino.data.scaling import row_lengths
 from sordino.mechanisms.rounds import check_rows_fit, described
+from sordino.noise.integer_sums import checked_rows, own_products
 from sordino.noise.lattice import checked_bound
 from sordino.noise.randomness import Law, NoisedCall, Purpose, Randomness
-from sordino.noise.whole_rows import checked_rows, own_products
 
 Values = NDArray[np.float32]
 

@@ -27,8 +27,8 @@ from sordino.mechanisms.variational import evidence_bound as variational
 from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows
 from sordino.models.message_passing import sites
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
-from sordino.noise.whole_rows import checked_rows
 
 WIDTH, CLIP = 5, 0.3
 FLOAT = np.dtype(np.float32)

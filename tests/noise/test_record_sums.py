@@ -12,7 +12,6 @@ from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
 from sordino.noise import integer_sums as record_sums
-from sordino.noise import whole_rows
 
 # Sizes around a block's end, where fast matrix products treat rows differently.
 SIZES = [1, 2, 7, 63, record_sums.ROWS_PER_BLOCK - 1, record_sums.ROWS_PER_BLOCK, record_sums.ROWS_PER_BLOCK + 5]
@@ -90,12 +89,12 @@ def test_no_computed_contribution_is_longer_than_its_bound_by_a_hair(width):
     given[:10] /= np.linalg.norm(given[:10], axis=1)[:, None]
     given[10] = 0.0
     given[11] = 1e-200
-    for found in (whole_rows.shortened(given, 1.0, 0), whole_rows.directions(given)[0]):
+    for found in (record_sums.shortened(given, 1.0, 0), record_sums.directions(given)[0]):
         assert all(_square(row) <= 2 ** (2 * record_sums.DIGITS) for row in found)
     clip = 0.3
     assert all(
         _square(row) <= (Fraction(clip) * 2 ** (record_sums.DIGITS + 1)) ** 2
-        for row in whole_rows.shortened(given, clip, -1)
+        for row in record_sums.shortened(given, clip, -1)
     )
 
 
@@ -131,12 +130,12 @@ def _square(row) -> int:
 
 def directions_by_definition(given, centre, weights):
     """Directions and lengths as the docstring of `own_directions` says them, with scales where they belong."""
-    exact = whole_rows.ExactWeights.of(weights)
+    exact = record_sums.ExactWeights.of(weights)
     centred = given - centre
     exponents = np.frexp(np.abs(centred).max(axis=1))[1][:, None]
     cut = np.trunc(np.ldexp(centred, record_sums.DIGITS - exponents))
     products = np.ldexp(cut @ exact.whole, exponents - record_sums.DIGITS + exact.units)
-    return whole_rows.directions(np.column_stack([np.ones(len(given)), products]))
+    return record_sums.directions(np.column_stack([np.ones(len(given)), products]))
 
 
 # Ordinary rows; a row that is the centre, which has no exponent; rows and weights near the ends of the floats.
@@ -150,7 +149,7 @@ def test_directions_are_what_they_are_said_to_be_wherever_a_row_stands(number, s
 
     def found(part):
         out = np.empty((len(given[part]), 5), order="F")
-        return out, whole_rows.own_directions(given[part], centre, whole_rows.ExactWeights.of(weights), out)
+        return out, record_sums.own_directions(given[part], centre, record_sums.ExactWeights.of(weights), out)
 
     turned, sizes = found(slice(None))
     assert turned.tobytes("C") == expected.tobytes("C")

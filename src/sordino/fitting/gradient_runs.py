@@ -33,8 +33,8 @@ from sordino.models.base import Model, describe_model
 from sordino.models.custom.base import finite
 from sordino.models.registry import JaxModel
 from sordino.noise import lattice
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.randomness import Randomness
-from sordino.noise.whole_rows import checked_rows
 
 
 def fit_chain(

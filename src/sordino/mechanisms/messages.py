@@ -33,9 +33,9 @@ from sordino.models.message_passing.gaussians import (
     Slopes,
     shortening,
 )
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import in_precision
 from sordino.noise.randomness import Randomness
-from sordino.noise.whole_rows import checked_rows
 
 
 @dataclass(frozen=True)

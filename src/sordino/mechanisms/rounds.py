@@ -45,7 +45,7 @@ from sordino.mechanisms.chain.kernel import (
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
-from sordino.noise.integer_sums import Contributions, tallies
+from sordino.noise.integer_sums import Contributions, checked_rows, tallies
 from sordino.noise.lattice import (
     GROUP,
     Lattice,
@@ -58,7 +58,6 @@ from sordino.noise.lattice import (
 )
 from sordino.noise.port import HAIR, CheckedSum, SumNoise, step_noise
 from sordino.noise.randomness import ADDED, NoisePort, Purpose, Randomness
-from sordino.noise.whole_rows import checked_rows
 
 
 @dataclass(frozen=True, eq=False)

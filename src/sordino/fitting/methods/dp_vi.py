@@ -28,9 +28,8 @@ from sordino.mechanisms.rounds import ExactRounds
 from sordino.mechanisms.variational import evidence_bound
 from sordino.models.base import Model, describe_model
 from sordino.models.families.networks import DenseNetwork
-from sordino.noise.integer_sums import DIGITS, digits, vectors
+from sordino.noise.integer_sums import DIGITS, digits, own_products, vectors
 from sordino.noise.lattice import COVERED, in_doubles
-from sordino.noise.whole_rows import own_products
 
 ROUNDS = 2
 _LENGTH = 4.0

@@ -32,11 +32,11 @@ from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.models.registry import JaxModel
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, in_doubles
 from sordino.noise.port import keyed_noise, keyed_scale
 from sordino.noise.randomness import ADDED, NoisePort, Purpose
 from sordino.noise.secure import is_secure, key_for, standard_gaussians
-from sordino.noise.whole_rows import checked_rows
 
 Loss = Callable[[Any, Array, Array], Array]
 

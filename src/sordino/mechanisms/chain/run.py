@@ -38,10 +38,10 @@ from sordino.mechanisms.chain.release import (
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, content_digest, described, platform, traced
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, Lattice, in_doubles, in_precision
 from sordino.noise.port import noised_average, stable_scales, step_noise
 from sordino.noise.randomness import Law, Purpose, Randomness
-from sordino.noise.whole_rows import checked_rows
 
 _LONGEST_BLOCK = 1024
 _BLOCK_PRODUCTS = 2**31  # about a second of one core, because a block cannot be interrupted

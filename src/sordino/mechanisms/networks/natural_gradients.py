@@ -36,8 +36,8 @@ from sordino.mechanisms.posterior.network import Forward, label_residuals
 from sordino.mechanisms.rounds import ExactRounds, noised_counts
 from sordino.models.families.networks import SkipNetwork, SkipRegression
 from sordino.noise import integer_sums as exact
+from sordino.noise.integer_sums import checked_rows, own_products
 from sordino.noise.randomness import Randomness
-from sordino.noise.whole_rows import checked_rows, own_products
 
 # Contributions are whole numbers of 2^-34, and a hair shorter than 1 before they are rounded.
 UNIT_EXPONENT = -34

@@ -15,7 +15,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.posterior.laws import StoredGaussian, as_doubles
 from sordino.models.families.networks import SkipNetwork
-from sordino.noise.whole_rows import own_products
+from sordino.noise.integer_sums import own_products
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,8 @@ from sordino.models.base import LinearScoreModel
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
 from sordino.noise import integer_sums as exact
-from sordino.noise.integer_sums import Contributions, outers
+from sordino.noise.integer_sums import Contributions, checked_rows, directions, outers, shortened
 from sordino.noise.randomness import Randomness
-from sordino.noise.whole_rows import checked_rows, directions, shortened
 
 # A number is spread over its bounds with about this variance; twice its encoded value is worth one of a category.
 _VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.15, 0.02, 2.0

@@ -19,9 +19,18 @@ from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import At, Family, Says, family_of
-from sordino.noise.integer_sums import DIGITS, MOST_ROWS, ROWS_PER_BLOCK, check_size
+from sordino.noise.integer_sums import (
+    DIGITS,
+    INSIDE,
+    MOST_ROWS,
+    ROWS_PER_BLOCK,
+    ExactWeights,
+    check_size,
+    checked_rows,
+    own_directions,
+    shorten,
+)
 from sordino.noise.port import Summed, wide
-from sordino.noise.whole_rows import INSIDE, ExactWeights, checked_rows, own_directions, shorten
 
 if TYPE_CHECKING:
     from sordino.mechanisms.regression.plan import Plan

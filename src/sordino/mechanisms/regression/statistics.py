@@ -26,9 +26,8 @@ from sordino.mechanisms.regression.families import Poisson
 from sordino.mechanisms.regression.noised import BINS, EDGES
 from sordino.mechanisms.regression.rows import FitRound, Frame, UnitRows, exponent_of, weigh
 from sordino.noise import integer_sums as exact
-from sordino.noise.integer_sums import DIGITS, Contributions, nonnegative
+from sordino.noise.integer_sums import DIGITS, INSIDE, Contributions, nonnegative, shorten
 from sordino.noise.port import FINE, Statistic
-from sordino.noise.whole_rows import INSIDE, shorten
 
 # The centre's numbers are shortened to this share of the half-diagonal of their box: corners are rare.
 CENTRE_SHARE = 0.75

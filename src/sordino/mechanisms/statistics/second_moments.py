@@ -14,9 +14,9 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Declared, Interval, instance_of, refuse
 from sordino.mechanisms.rounds import ExactRounds
 from sordino.noise import integer_sums as exact
+from sordino.noise.integer_sums import ACCURACY, checked_rows, shortened
 from sordino.noise.port import symmetric, triangle_weights
 from sordino.noise.randomness import Randomness
-from sordino.noise.whole_rows import ACCURACY, checked_rows, shortened
 
 
 @dataclass(frozen=True)
