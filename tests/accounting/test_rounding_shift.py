@@ -11,7 +11,7 @@ from sordino import InputError, Spec
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
-from sordino.mechanisms.chain.rounding import ROUNDING
+from sordino.mechanisms.chain.claims import ROUNDING
 from tests.accounting.described import guarantee, mu, noisy_chain, refusal
 
 # Theorems that take roundings into account.

@@ -19,7 +19,7 @@ from docs.evidence_page import RELEASES
 from sordino.core.bound import Evidence
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness, parameters, run
-from sordino.mechanisms.chain.rounding import ROUNDING
+from sordino.mechanisms.chain.claims import ROUNDING
 from sordino.mechanisms.networks.training import Descent, Training, train
 from sordino.models import Logistic
 from sordino.models.exact import ConjugateRegression

@@ -21,8 +21,8 @@ from sordino.fitting.array_schema import NonPrivateWarning
 from sordino.fitting.charge import RowAccess, RunContents, charged_run
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, chain_arrays
+from sordino.mechanisms.chain import claims as hidden
 from sordino.mechanisms.chain import release as exact_average
-from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.release import LipschitzFunction, averaged_function, parameters
 from sordino.mechanisms.chain.run import run as run_chain

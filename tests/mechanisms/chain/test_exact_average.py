@@ -16,8 +16,8 @@ from sordino.core.spec.fields import write_keys
 from sordino.core.validate import InputError
 from sordino.fitting.gradient_runs import chain_line
 from sordino.mechanisms import LipschitzFunction, SeededRandomness, coordinate, parameters, run
+from sordino.mechanisms.chain import claims as hidden
 from sordino.mechanisms.chain import release as exact_average
-from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.release import AverageSum
 from sordino.models import Domain, Logistic
 from sordino.noise.lattice import Lattice

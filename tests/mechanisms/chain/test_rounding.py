@@ -12,8 +12,7 @@ from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
 from sordino.mechanisms import SecureRandomness, SeededRandomness, noisy_gd, run
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.claims import ChainPlan
-from sordino.mechanisms.chain.rounding import ROUNDING, rounding_needed, score_error
+from sordino.mechanisms.chain.claims import ROUNDING, ChainPlan, rounding_needed, score_error
 from sordino.models import Domain, Logistic
 from sordino.models.contributions import products, whole_rows
 from sordino.noise.lattice import Lattice, in_doubles

@@ -246,7 +246,7 @@ def step(
     gradients = total(program, constants, records, theta, batch)
     if program.hidden:
         # Floored to a lattice, plus noise there, cut at its ends. The error is a shift, which the spec states
-        # (`chain.rounding`), so sums need no lattice: what follows is a function of the floored iterate and the noise.
+        # (`claims`), so sums need no lattice: what follows is a function of the floored iterate and the noise.
         mean = theta - inputs.step_size * drift(program, constants, theta, gradients.high + gradients.low)
         end = inputs.noise.rest / 2.0
         after = jnp.clip(noised(program, Total(jnp.zeros_like(mean), mean), inputs), -end, end)

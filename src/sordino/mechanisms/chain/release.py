@@ -1,6 +1,6 @@
 """What is released of a run: exactly what its view allows, with the spec that ran.
 
-*Averages to the last bit.* Let a chain state `algorithm.rounding` = r (`rounding`), so that a step as computed, with
+*Averages to the last bit.* Let a chain state `algorithm.rounding` = r (`claims`), so that a step as computed, with
 its noise, is within r tau_k of the real one with the same noise, two floorings of an iterate included. Then the
 averages of its kept iterates on two neighbouring tables, coupled by noise and batches, are at most as far apart as
 theorems about real chains say when every step moves by 2 r tau_k more. The average of floored iterates is a fraction of
