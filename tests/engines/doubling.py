@@ -48,7 +48,7 @@ def doubled(work: Doubling, each: Callable[[list[int]], None] | None = None, uni
         for answer in each_once(engine, asked, parts):
             found[int(answer.part)] = answer.units
             if each is not None:
-                each([helper.pid for helper in (*engine._helpers._busy, *engine._helpers._idle)])
+                each([helper._process.pid for helper in (*engine._helpers._busy, *engine._helpers._idle)])
     finally:
         engine.close()
     return found

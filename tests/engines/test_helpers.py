@@ -125,7 +125,7 @@ def test_a_helper_gives_the_sums_of_memory_and_they_stay_when_it_is_killed(tmp_p
     with pytest.raises(InputError, match="part-0"):
         helpers[0].answer(Work(first, encoded, COLUMNS, False), replace(parts[0], path="part-0"), "0")
     for helper in helpers:
-        os.kill(helper.pid, signal.SIGKILL)
+        os.kill(helper._process.pid, signal.SIGKILL)
     assert total(second).sums.tolist() == rest.sums.tolist()
     assert engine._helpers._idle == []
     engine.close()

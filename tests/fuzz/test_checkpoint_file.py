@@ -12,6 +12,7 @@ import pytest
 from sordino.core.spec import read_spec
 from sordino.mechanisms import Checkpoint, CheckpointError
 from sordino.mechanisms.checkpoint import _MARK, Keeper, Snapshot, read_record
+from sordino.noise.randomness import SeededRandomness
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json
 from tests.fuzz.watch import read_or_refused
@@ -29,13 +30,14 @@ def whole(tmp_path_factory) -> bytes:
     """A checkpoint as a run writes it."""
     path = tmp_path_factory.mktemp("whole") / "run.checkpoint"
     arrays = {"theta": np.zeros((1, 3)), "kept": np.arange(4)}
-    Keeper(Checkpoint(path), 10, identity).begin(Snapshot(2, arrays, {"kind": "seeded", "seed": 1}))
+    source = SeededRandomness(1)
+    Keeper(Checkpoint(path), 10, identity, source).begin(lambda _: Snapshot(2, arrays, source.held()))
     use(path)
     return path.read_bytes()
 
 
 def use(path: Path) -> None:
-    found = Keeper(Checkpoint(path), 10, identity).found
+    found = Keeper(Checkpoint(path), 10, identity, SeededRandomness(1)).found
     assert found is not None
     assert found.step >= 0
 

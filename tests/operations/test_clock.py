@@ -12,6 +12,7 @@ from sordino.core.spec import read_spec
 from sordino.ledger import Ledger, book
 from sordino.mechanisms import Checkpoint
 from sordino.mechanisms.checkpoint import Keeper, Snapshot
+from sordino.noise.randomness import SeededRandomness
 from tests.ledger.conftest import make_gaussian_release
 
 ROOT = Path(sordino.__file__).parent
@@ -36,8 +37,8 @@ def test_debits_keep_their_order_when_each_is_made_an_hour_before_the_last(tmp_p
 
 def test_checkpoints_are_timed_by_a_stopwatch(tmp_path, monkeypatch):
     monkeypatch.setattr("time.time", lambda: -1e9)
-    keeper = Keeper(Checkpoint(tmp_path / "c", every=3600.0), 10, lambda _: {})
-    keeper.begin(Snapshot(0, {"theta": np.zeros(2)}, {}))
+    keeper = Keeper(Checkpoint(tmp_path / "c", every=3600.0), 10, lambda _: {}, SeededRandomness(0))
+    keeper.begin(lambda _: Snapshot(0, {"theta": np.zeros(2)}, {}))
     assert not keeper.due
     monkeypatch.setattr(keeper, "_written", keeper._written - 3601.0)
     assert keeper.due

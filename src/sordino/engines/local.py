@@ -131,10 +131,6 @@ class Helper:
         except OSError:
             raise Unanswered from None
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         """What a thread would answer."""
         try:

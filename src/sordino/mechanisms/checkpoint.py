@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sordino.core import __version__
 from sordino.core.atomic_write import PARTIAL, write_file
-from sordino.core.validate import NON_NEGATIVE, InputError, SordinoError, number
+from sordino.core.validate import NON_NEGATIVE, InputError, SordinoError, instance_of, number
 from sordino.noise.randomness import Randomness
 
 
@@ -233,12 +233,21 @@ class Keeper:
 
     `identify` describes the run, given a salt for the digest of its private rows. The first snapshot is written before
     any step is made. If a later one cannot be written, the run goes on, with a warning, and the one before it stays.
+    Without a checkpoint nothing is written. `randomness` is the source of an earlier process where there was one.
     """
 
-    def __init__(self, checkpoint: Checkpoint, steps: int, identify: Callable[[bytes], dict[str, Any]]) -> None:
-        self.checkpoint = checkpoint
+    def __init__(
+        self,
+        checkpoint: Checkpoint | None,
+        steps: int,
+        identify: Callable[[bytes], dict[str, Any]],
+        randomness: Randomness,
+    ) -> None:
+        self.checkpoint, self.randomness, self.begun = checkpoint, randomness, 0
         self.found: Snapshot | None = None
         self._written, self._step = 0.0, -1
+        if checkpoint is None:
+            return
         path, salt, held = checkpoint.path, secrets.token_hex(_SALT_BYTES), dict[str, Any]()
         if path.exists() or path.is_symlink():
             record = read_record(path)
@@ -247,13 +256,16 @@ class Keeper:
                 # A digest is no signature, so a whole file may still hold nonsense; a complete run has none.
                 if len(bytes.fromhex(salt)) != _SALT_BYTES or type(step) is not int or not 0 <= step < steps:
                     raise ValueError(step)
-                self.found = Snapshot(step, record.arrays, dict(record.values["randomness"]))
+                self.found, self.begun = Snapshot(step, record.arrays, dict(record.values["randomness"])), step
                 held = dict(held)
         own = identify(bytes.fromhex(salt))
         for name, remedy in _REMEDIES.items():
             if self.found is not None and held.get(name) != own.get(name):
                 raise CheckpointError(f"The checkpoint belongs to a run with another {name}; {remedy}.")
         self._bound = {"salt": salt, "identity": own}
+        if self.found is not None:
+            with self.validating():
+                self.randomness = randomness.resumed(self.found.randomness)
 
     @contextmanager
     def validating(self) -> Iterator[None]:
@@ -263,25 +275,23 @@ class Keeper:
         except SordinoError:
             raise
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
-            raise damaged(self.checkpoint.path) from None
+            raise damaged(self._path) from None
 
-    def resumed(self, randomness: Randomness) -> Randomness:
-        """The source of an earlier process where there was one, else the one that is given."""
-        if self.found is None:
-            return randomness
-        with self.validating():
-            return randomness.resumed(self.found.randomness)
+    @property
+    def _path(self) -> Path:
+        return instance_of("checkpoint", self.checkpoint, Checkpoint).path
 
     @property
     def due(self) -> bool:
-        return time.monotonic() - self._written >= self.checkpoint.every
+        return self.checkpoint is not None and time.monotonic() - self._written >= self.checkpoint.every
 
-    def begin(self, snapshot: Snapshot) -> None:
+    def begin(self, snapshot: Callable[[int], Snapshot]) -> None:
         """Write the first snapshot; a run that was found keeps the one it has."""
-        remove_partials(self.checkpoint.path)
-        if self.found is None:
-            self._write(snapshot)
-        self._written, self._step = time.monotonic(), snapshot.step
+        if self.checkpoint is not None:
+            remove_partials(self._path)
+            if self.found is None:
+                self._write(snapshot(0))
+            self._written, self._step = time.monotonic(), self.begun
 
     def keep(self, snapshot: Snapshot) -> None:
         try:
@@ -292,8 +302,9 @@ class Keeper:
         self._written = time.monotonic()
 
     def complete(self) -> None:
-        remove_privately(self.checkpoint.path)
+        if self.checkpoint is not None:
+            remove_privately(self._path)
 
     def _write(self, snapshot: Snapshot) -> None:
         values = {**self._bound, "step": snapshot.step, "randomness": dict(snapshot.randomness)}
-        write_record(self.checkpoint.path, Record(values, snapshot.arrays))
+        write_record(self._path, Record(values, snapshot.arrays))

@@ -89,7 +89,7 @@ def test_sums_have_the_same_bits_in_any_order_and_change_by_what_a_record_contri
 def test_the_sum_is_near_that_of_gradients_of_one_example_each(name):
     loss, params, examples = CASES[name]
     sums, present = sums_of(name), jnp.ones(5).at[1].set(0.0)
-    found = summed(sums, params, jax.tree.map(np.asarray, examples), [0, 2, 3, 4]) * sums.spacing
+    found = summed(sums, params, jax.tree.map(np.asarray, examples), [0, 2, 3, 4]) * 2.0**sums.exponent
     expected = np.asarray(ravel_pytree(plainly(loss, CLIP, params, examples, present))[0])
     # Four records, each shortened to 2^-11 less than the clip, and factors of 16 bits.
     assert np.abs(found - expected).max() < 4 * CLIP * 2.0**-10

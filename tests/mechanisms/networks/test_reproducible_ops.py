@@ -122,7 +122,7 @@ def test_sums_with_own_bits_are_near_and_the_same_in_any_order(name):
     with in_doubles():
         near = plainly(loss, CLIP, params, jax.tree.map(jnp.asarray, rows), jnp.ones(11))
     wanted = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(near)])
-    assert np.linalg.norm(whole * sums.spacing - wanted) < 0.01 * CLIP
+    assert np.linalg.norm(whole * 2.0**sums.exponent - wanted) < 0.01 * CLIP
 
 
 def test_a_run_takes_them_where_the_device_differs_by_place_and_is_called_exact(monkeypatch):

@@ -104,11 +104,6 @@ class KeptIterates(ChainRelease):
 
     iterates: Values
 
-    @property
-    def positions(self) -> range:
-        """The step after which each kept point was reached; the last possible one is `steps`."""
-        return instance_of("spec.algorithm", self.spec.algorithm, NoisyGradient).kept_iterates(self.spec.view)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NoisedAverage(ChainRelease):

@@ -223,14 +223,13 @@ def run(
     check_sums()
     plan, (X, y) = ChainPlan(spec, model), checked_rows(features, target)
     instance_of("randomness", randomness, Randomness)
-    steps, begun, keeper = plan.chain.steps, 0, None
+    steps = plan.chain.steps
     with in_doubles() as dtype:
         plan.check_rows(*X.shape)
-        if checkpoint is not None:
-            stated = None if steps_per_block is None else whole_number("steps_per_block", steps_per_block)
-            own = {"precision": dtype.name, "block": stated}
-            keeper = Keeper(checkpoint, steps, lambda salt: _identity(plan, function, (X, y), salt) | own)
-            randomness = keeper.resumed(randomness)
+        stated = None if steps_per_block is None else whole_number("steps_per_block", steps_per_block)
+        own = {"precision": dtype.name, "block": stated}
+        keeper = Keeper(checkpoint, steps, lambda salt: _identity(plan, function, (X, y), salt) | own, randomness)
+        randomness = keeper.randomness
         feed = Feed(plan, len(X), randomness, dtype)
         collector = Collector(plan, dtype, function, feed.lattice)
         reader = row_reader(plan, feed, X.shape[1])
@@ -241,14 +240,12 @@ def run(
         def snapshot(step: int) -> Snapshot:
             return Snapshot(step, {"theta": np.asarray(theta), "kept": collector.held(step)}, randomness.held())
 
-        if keeper is not None:
-            if keeper.found is not None:
-                begun = keeper.found.step
-                with keeper.validating():
-                    theta = _restored(keeper.found, theta, length, feed, collector)
-            keeper.begin(snapshot(begun))
+        if keeper.found is not None:
+            with keeper.validating():
+                theta = _restored(keeper.found, theta, length, feed, collector)
+        keeper.begin(snapshot)
         waiting: list[tuple[Array, int]] = []
-        for first in range(begun, steps, length):
+        for first in range(keeper.begun, steps, length):
             if progress is not None:
                 progress(first, steps)
             # Batches of random size may need more room from one block to the next.
@@ -256,17 +253,16 @@ def run(
             program = plan.program(reader, randomness.port, keeps=collector.needs_iterates)
             theta, iterates = kernel.advance(program, constants, records, theta, block)
             waiting.append((iterates if collector.needs_iterates else theta, first))
-            writes = keeper is not None and keeper.due and first + length < steps
+            writes = keeper.due and first + length < steps
             # The host prepares the next block while the device works on this one, never further ahead than that.
             while len(waiting) > (0 if writes or first + length >= steps else 1):
                 collector.add(*jax.block_until_ready(waiting.pop(0)))
-            if keeper is not None and writes:
+            if writes:
                 keeper.keep(snapshot(first + length))
         if progress is not None:
             progress(steps, steps)
         release = collector.release(theta, randomness)
-        if keeper is not None:
-            keeper.complete()
+        keeper.complete()
         return release
 
 

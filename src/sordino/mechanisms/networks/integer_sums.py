@@ -98,10 +98,6 @@ class WholeSums:
         """The clip in spacings."""
         return math.ldexp(self.clip, -self.exponent)
 
-    @property
-    def spacing(self) -> float:
-        return math.ldexp(1.0, self.exponent)
-
     def zeros(self) -> Array:
         with in_doubles():
             return jnp.zeros(sum(self.sizes), jnp.int64)

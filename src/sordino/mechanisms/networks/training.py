@@ -274,10 +274,9 @@ def train(
     """
     validate.instance_of("randomness", randomness, Randomness)
     check_sums()
-    run, keeper, begun = TrainingRun(spec, loss, params, examples, training), None, 0
-    if checkpoint is not None:
-        keeper = Keeper(checkpoint, run.steps, run.identity)
-        randomness = keeper.resumed(randomness)
+    run = TrainingRun(spec, loss, params, examples, training)
+    keeper = Keeper(checkpoint, run.steps, run.identity, randomness)
+    randomness = keeper.randomness
     state, batches = run.begin(randomness), run.batches(randomness)
     everybody = np.arange(run.rows, dtype=np.int32)
     kept, watched = list[NDArray[Any]](), list[NDArray[Any]]()
@@ -287,17 +286,15 @@ def train(
         arrays = {f"leaf{place:07d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
         return Snapshot(step, arrays, randomness.held())
 
-    if keeper is not None:
-        if keeper.found is not None:
-            begun = keeper.found.step
-            with keeper.validating():
-                state, kept, watched = run.restored(keeper.found, state)
-            if batches is not None:
-                batches.skip(begun)
-        keeper.begin(snapshot(begun))
+    if keeper.found is not None:
+        with keeper.validating():
+            state, kept, watched = run.restored(keeper.found, state)
+        if batches is not None:
+            batches.skip(keeper.begun)
+    keeper.begin(snapshot)
     # A step is computed from copies, because its memory is given to the next one.
     state = jax.tree.map(jnp.array, state)
-    for k in range(begun, run.steps):
+    for k in range(keeper.begun, run.steps):
         state, seen = run.step(state, k, everybody if batches is None else batches.take(1).batch())
         if training.watch is not None:
             watched.append(np.asarray(seen))
@@ -305,7 +302,7 @@ def train(
             kept.append(np.asarray(state.params))
         if progress is not None:
             progress(k + 1, run.steps)
-        if keeper is not None and keeper.due and k + 1 < run.steps:
+        if keeper.due and k + 1 < run.steps:
             keeper.keep(snapshot(k + 1))
 
     def tree(flat: Any) -> Any:
@@ -314,8 +311,7 @@ def train(
     last, averaged = tree(state.params), tree(state.averaged if training.average else state.params)
     seen = np.stack(watched) if watched else None
     trained = Trained(spec, last, averaged, tuple(map(tree, kept)), seen, run.exact)
-    if keeper is not None:
-        keeper.complete()
+    keeper.complete()
     return trained
 
 
