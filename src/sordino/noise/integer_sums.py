@@ -6,9 +6,9 @@ exceed the bound, or whose numbers are not finite, counts as zero. So a wrong cl
 sensitivity of the sum, which follows from the bound and the kind of the contributions (`port.factor`), holds.
 
 Proof. *Lengths.* A unit's vector is the sum of its rows', so it is at most as long as their lengths together. Of
-`Tallies` and of `Grams` with one vector a row, lengths are whole numbers that double precision holds. Other lengths are
+`tallies` and of `grams` with one vector a row, lengths are whole numbers that double precision holds. Other lengths are
 computed from the whole numbers with a relative error below (D + 16) 2^-52 for D entries (Higham 2002, Section 4.2).
-Where that error leaves open whether the bound holds, whole numbers of Python decide (`square`).
+Where that error leaves open whether the bound holds, whole numbers of Python decide (`_exactly`).
 
 *Sums.* Factors are whole numbers of at most 2^20 units, which is checked, so products and sums of up to 8,192 of them
 are whole numbers below 2^53: in whatever order a matrix product adds, nothing is rounded. Blocks add up in whole
