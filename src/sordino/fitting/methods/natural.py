@@ -29,9 +29,8 @@ from sordino.mechanisms.posterior.network import NetworkPosterior, median_size, 
 from sordino.mechanisms.statistics import second_moments
 from sordino.models.base import describe_model
 from sordino.models.families.networks import SkipClassification, SkipNetwork, SkipRegression
-from sordino.noise.integer_sums import COVERED
+from sordino.noise.integer_sums import COVERED, own_products
 from sordino.noise.randomness import Purpose
-from sordino.noise.integer_sums import own_products
 
 _WIDTH = math.sqrt(3.0)  # a uniform number between its bounds, times this, has variance 1
 _SIZES, _CLASSES = "sizes of residuals, counted", "records of each class, counted"
