@@ -29,7 +29,7 @@ from papers.round_words import stated_spec
 from papers.vinaroz_park.message_passing import refine
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.chain.kernel import Block, Records, advance
+from sordino.mechanisms.chain.kernel import Records, StepBlock, advance
 from sordino.mechanisms.messages import (
     CentredCoordinates,
     Coordinates,
@@ -148,7 +148,7 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
             indices = jax.ShapeDtypeStruct((65,), jnp.int32)
             gaussians = jax.ShapeDtypeStruct((64, family.size), jnp.float32)
             inputs = RoundInputs(steps, gaussians, MessageInputs(steps, steps))
-            block = Block(whole, whole, inputs, indices, places, places)
+            block = StepBlock(whole, whole, inputs, indices, places, places)
             with in_doubles():
                 state = MessageState(vector, vector, vector, jax.ShapeDtypeStruct((2,), jnp.int32))
                 arguments = Public(number, number, number), Records(X, y, sizes, whole), state, block

@@ -30,12 +30,12 @@ from sordino.mechanisms.chain.batches import (
     taken,
 )
 from sordino.mechanisms.chain.kernel import (
-    Block,
     Compiled,
     Records,
     RowLimits,
     SomeRows,
     StepBatch,
+    StepBlock,
     advance,
     chosen_from,
     in_blocks,
@@ -201,7 +201,7 @@ class Run:
         algorithm, generator = self.algorithm, self.randomness.generator(Purpose.BATCHES)
         return described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)
 
-    def blocks(self, query: "Query") -> Iterator[tuple[int | None, Block]]:
+    def blocks(self, query: "Query") -> Iterator[tuple[int | None, StepBlock]]:
         """The blocks in order, each with the largest batch; all have the same shapes."""
         # Of the last one only the first rounds are made.
         size, batches = query.size(self.features), self.batches()
@@ -213,7 +213,7 @@ class Run:
             inputs = RoundInputs(scales, noise, query.inputs(self, first, length))
             # Batches of random size may need more room from one block to the next.
             capacity = None if batches is None else batches.capacity
-            yield capacity, Block(jnp.int32(first), number, inputs, *map(jnp.asarray, drawn))
+            yield capacity, StepBlock(jnp.int32(first), number, inputs, *map(jnp.asarray, drawn))
 
     def part(self, values: NDArray[Any], first: int, length: int) -> Array:
         """So many entries of what is given for every round, padded with zeros behind its end."""

@@ -45,9 +45,8 @@ Sums = NDArray[np.int64]
 
 DIGITS = 20
 PRODUCT_EXPONENT = -2 * DIGITS
-ROWS_PER_BLOCK = 2**13
+ROWS_PER_BLOCK = MOST_COLUMNS = 2**13
 MOST_ROWS = 2**23 - 1
-MOST_COLUMNS = 2**13
 
 
 def check_size(X: Array) -> None:
@@ -74,10 +73,10 @@ def products(left: Array, right: Array) -> Sums:
 Flags = NDArray[np.bool_]
 Numbers = NDArray[Any]
 Units = NDArray[np.intp] | None  # the number of the unit that each row belongs to; None where every row is one
-# The whole numbers of some rows, as integers or as floats that hold them.
-Block = Callable[[slice], Numbers]
+Block = Callable[[slice], Numbers]  # the whole numbers of some rows, as integers or as floats that hold them
 _LARGEST_FACTOR = 2.0**DIGITS
 _ROOT_BITS = 64
+_total = partial(np.sum, axis=0)
 
 
 class Measure(NamedTuple):
@@ -179,10 +178,6 @@ def _triangle(total: Sums) -> Sums:
 
 def _whole(numbers: Block, part: slice) -> tuple[Numbers, ...]:
     return (numbers(part).astype(np.int64),)
-
-
-def _total(found: Numbers) -> Sums:
-    return found.sum(axis=0)
 
 
 def vectors(rows: int, units: Units, numbers: Block) -> Contributions:
@@ -317,7 +312,6 @@ def outers(rows: int, units: Units, left: Block, right: Block) -> Contributions:
 
 
 # What a row adds, from that row alone to the last bit: finite rows, exact products, shortened lengths.
-
 _WEIGHT_DIGITS = 32
 ACCURACY = 2.0**-40  # lengths are known to this relative accuracy, so a hair below a bound is within it
 INSIDE = 1.0 - ACCURACY
@@ -330,9 +324,7 @@ _EXPONENT_BITS = 0x7FF << _MANTISSA
 _NEAREST, _FARTHEST = (_BIAS - _FAR << _MANTISSA), (_BIAS + _FAR << _MANTISSA)
 
 
-def checked_rows(
-    features: Any, target: Any, dtype: Any = None, *, known: bool = False
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def checked_rows(features: Any, target: Any, dtype: Any = None, *, known: bool = False) -> tuple[Numbers, Numbers]:
     """The rows as arrays, if they are finite numbers, which may be `known`, and one target belongs to each row."""
     # Numbers too large for the precision they are used in, by default JAX's, become the largest it has: a refusal would
     # reveal that one record is there. Squares of double-precision numbers must not overflow, so those end at 1e150.
@@ -348,7 +340,6 @@ def checked_rows(
 def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
     if values.dtype.kind != "f" or not values.size:
         return values
-    # The largest and the smallest are NaN or infinite where any number is; no array of flags is needed.
     size = max(values.max(), -values.min())
     if not np.isfinite(size):
         raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
@@ -396,8 +387,7 @@ class ExactWeights(NamedTuple):
 
 def own_products(rows: Array, weights: Array) -> Array:
     """Rows times weights; a row's products depend on that row and the weights alone, to the last bit."""
-    # As in `models.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
-    # largest entry, and sums are exact.
+    # Rows are cut to 20 digits below the power of two above their largest entry, and sums are exact.
     whole, units = ExactWeights.of(weights)
     exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
     exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ whole

@@ -37,17 +37,13 @@ from sordino.noise.secure import key_for, standard_gaussians
 
 _CELLS = 1024  # rounding to a thousandth of the noise adds a ten-millionth to its variance
 _LARGEST_SHIFT = 52  # an offset inside a cell is a float, exactly
-# Of sums in units of their own, which may be as small as a later round's bound makes them.
-_IN_UNITS = Interval(2.0**-40, 2.0**100)
+_IN_UNITS = Interval(2.0**-40, 2.0**100)  # a later round's bound may make sums as small as their unit
 HAIR = 1.0 + 2.0**-48  # more noise than the rounding of products of multipliers and sensitivities could take away
 _FINEST = -1022
 
 
 def grid_below(tau: float, cells: int = 16) -> int:
-    """The coarsest grid, the multiples of 2^this, with at least so many cells in one noise scale.
-
-    Rounding to it adds little to the noise's spread.
-    """
+    """The coarsest grid, the multiples of 2^this, with at least so many cells in one noise scale."""
     return max(_FINEST, math.frexp(number("tau", tau, POSITIVE) / whole_number("cells", cells))[1] - 1)
 
 
@@ -290,10 +286,10 @@ class Statistic(ABC):
 
     def of(self, rows: Any) -> Sums:
         """What these rows add, every unit within the bound."""
-        found = self.contributions(rows)
+        exponent, found = self.exponent, self.contributions(rows)
         if found.shape != self.shape:
             raise AssertionError(f"{self.name} is declared as {self.shape}, computed as {found.shape}")
-        return found.total(self.bound, self.exponent)
+        return found.total(self.bound, exponent)
 
 
 def matrix_size(numbers: int) -> int:

@@ -258,7 +258,7 @@ def step(
 # The compiled loop of chains and of rounds.
 
 
-class Block(NamedTuple):
+class StepBlock(NamedTuple):
     """A block of steps, the first one's number and how many are made: what each needs, and a `BatchBlock`."""
 
     first: Array
@@ -284,7 +284,7 @@ class Compiled(ABC):
 
 
 @partial(jax.jit, static_argnums=0)
-def advance(program: Compiled, constants: Any, records: Records, state: Any, block: Block) -> tuple[Any, Array]:
+def advance(program: Compiled, constants: Any, records: Records, state: Any, block: StepBlock) -> tuple[Any, Array]:
     """Make the block's steps; answer the last state, and what is kept after each step if anything is."""
     kept = program.kept(state)
     room = jnp.zeros((block.starts.shape[0] if program.keeps else 0, *kept.shape), kept.dtype)

@@ -25,7 +25,7 @@ from sordino.mechanisms.chain.batches import (
     taken,
 )
 from sordino.mechanisms.chain.claims import ChainPlan
-from sordino.mechanisms.chain.kernel import Block, RowReader, StepInputs
+from sordino.mechanisms.chain.kernel import RowReader, StepBlock, StepInputs
 from sordino.mechanisms.chain.release import (
     AverageSum,
     ChainRelease,
@@ -72,13 +72,13 @@ class Feed:
         drawn = randomness.generator(Purpose.BATCHES)
         self.batches = described_batches(chain.batch, plan.spec.n, rows, chain.steps, drawn, chain.chains)
 
-    def block(self, first: int, length: int) -> Block:
+    def block(self, first: int, length: int) -> StepBlock:
         """The inputs of `length` steps from `first` on; behind the last step of the run they are zeros."""
         drawn = map(jnp.asarray, taken(self.batches, length))
         sizes = jnp.asarray(part_of(self._step_sizes, first, length), float)
         scales = jnp.asarray(self._noise_scales(first, length), float)
         made = jnp.asarray(min(length, self._chain.steps - first), jnp.int32)
-        return Block(jnp.int32(first), made, StepInputs(sizes, scales, self._noise(first, length)), *drawn)
+        return StepBlock(jnp.int32(first), made, StepInputs(sizes, scales, self._noise(first, length)), *drawn)
 
     def skip(self, steps: int, length: int) -> None:
         """Go on behind so many steps, whose draws are made again, a block at a time, and left."""
