@@ -15,6 +15,14 @@ IN_REGRESSION = mutations(
 @@ | Statistic.shares | mechanisms/regression/test_regression_replay.py -k logistic and 900
 - 1.0 / triangle_weights(matrix_size(self.numbers))
 + 1.0 / triangle_weights(matrix_size(self.numbers)) ** 4
+@@ regression: rounds whose rows count differently are added as they are
+@@ | _Learner.moved_here | mechanisms/regression/test_regression_posterior.py -k sure_class
+- slope / np.trace(one.rows.slopes(here.point))
++ 1.0
+@@ regression: public rows of a sure class count in full
+@@ | ModelRows.counted | mechanisms/regression/test_regression_posterior.py -k sure_class
+- 0.5 / special.expit(np.abs(self._scores(t)[:, 0]))
++ 1.0
 @@ regression: replaced vectors pay once
 @@ | factor | mechanisms/regression/test_regression_statistics.py -k sensitivity and linear
 - {"vector": 2.0, "nonnegative": acute, "matrix": acute, "cube": 1.0, "centre": 1.0}

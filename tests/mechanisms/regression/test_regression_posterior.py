@@ -259,6 +259,27 @@ def test_what_is_known_at_the_last_point_is_as_near_to_its_rows_as_it_says():
     assert np.sqrt(np.mean(np.square(slopes))) < 1.2
 
 
+def test_rows_of_a_sure_class_count_less_and_rounds_agree_all_the_same():
+    """psi has mean 0 and length 1/2 at most; public rows count alike; gradients of all rounds tell of one root."""
+    g = np.random.default_rng(4)
+    X = g.uniform(-1, 1, (20_000, 2))
+    y = (g.random(20_000) < special.expit(-1.0 + X @ [2.5, -2.0])).astype(float)
+    made = plan("logistic", Declaration((-1.0,) * 2, (1.0,) * 2), 20_000, Relation.REPLACE_ONE, 2.0, 1e-6)
+    scores = np.linspace(-6.0, 6.0, 13)
+    share, ones, none = special.expit(scores), np.ones(13), np.zeros(13)
+    said = [made.kind.says(one * ones, scores[:, None], ones, none, At(last=True)) for one in (0.0, 1.0)]
+    first, second = (one.psi[:, 0] for one in said)
+    np.testing.assert_allclose((1.0 - share) * first + share * second, 0.0, atol=1e-15)
+    np.testing.assert_allclose(np.maximum(-first, second), 0.5)
+    np.testing.assert_allclose(said[0].roots[0][:, 0] ** 2, np.minimum(share, 1.0 - share) / 2.0)
+    known, _, _ = read(made, X, y, None)
+    rows, last = known.last.rows, known.last
+    seen = special.expit(np.abs(rows.z @ last.at))
+    np.testing.assert_allclose(rows.counted(last.at).weights, rows.weights * 0.5 / seen)
+    agreed = last.secants.gradients - last.gradient + (last.secants.ways - last.away) @ last.slopes
+    assert np.sqrt(np.mean(agreed**2 / last.secants.variances[:, None])) < 0.22
+
+
 def test_squares_of_scores_that_are_cut_are_added_back():
     """Few rows far away hold much of all squares: the sampling error is that of all of them, cut or not."""
     g = np.random.default_rng(4)

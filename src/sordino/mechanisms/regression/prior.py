@@ -128,7 +128,7 @@ class ModelRows:
         if self.curve != "logit":
             return self
         found = copy(self)
-        found.weights = self.weights * 0.5 / special.expit(np.abs(self._scores(t)[:, 0]))
+        found.weights = self.weights * (0.5 / special.expit(np.abs(self._scores(t)[:, 0])))
         return found
 
     def _scores(self, t: Array) -> Array:
