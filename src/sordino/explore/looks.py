@@ -44,7 +44,7 @@ from sordino.fitting.problem import Sources
 from sordino.inference.summary import LOOK, answer_table
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
-from sordino.mechanisms.statistics.answers import FILLED, Asked, Described, Row, answer, first_ends
+from sordino.mechanisms.statistics.answers import FILLED, Described, Noised, Row, answer, first_ends
 from sordino.mechanisms.statistics.parse_questions import ParsedQuestion, parsed
 from sordino.mechanisms.statistics.population import MeansTest, SurvivalCurve
 from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Counted, Mean, Question, Rows
@@ -118,8 +118,8 @@ class LookPlan(NamedTuple):
             if k in ends and ends[k] is None:
                 answers.append((one, ()))
                 continue
-            again = None if k not in ends else Asked(refined[k], second[k], self.noise[k], *public)
-            given = Asked(one.question, first[k], self.noise[k], *public, again, dict(one.options))
+            again = None if k not in ends else Noised(refined[k], second[k], self.noise[k], *public)
+            given = Noised(one.question, first[k], self.noise[k], *public, again, dict(one.options))
             answers.append((one, tuple(answer(one.question, given))))
         return answers
 

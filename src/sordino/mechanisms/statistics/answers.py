@@ -57,7 +57,7 @@ class Row(NamedTuple):
     high: float
 
 
-class Asked(NamedTuple):
+class Noised(NamedTuple):
     """A question that was noised: the sums, the standard deviation of their noise, and what is public beside."""
 
     question: Question
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
     known: bool  # whether the number of records, or units, is public
     schema: Schema | None
     level: float
-    refined: "Asked | None" = None
+    refined: "Noised | None" = None
     options: dict[str, Any] = {}  # noqa: RUF012  (never changed)
 
     @property
@@ -77,19 +77,19 @@ class Asked(NamedTuple):
 
 
 @singledispatch
-def answer(question: Question, _asked: Asked) -> list[Row]:
+def answer(question: Question, _asked: Noised) -> list[Row]:
     """The rows of an answer; a new question registers its own."""
     raise InputError(f"Expected a question that can be answered, got {question.word!r}.")
 
 
-def count_row(name: str, value: float, asked: Asked) -> Row:
+def count_row(name: str, value: float, asked: Noised) -> Row:
     """An estimate and its interval, both inside what is possible: that only takes away what cannot be."""
     half, most = asked.reach * asked.noise, float(asked.records) if asked.known else math.inf
     return Row(name, *(float(np.clip(end, 0.0, most)) for end in (value, value - half, value + half)))
 
 
 @answer.register
-def _(question: Counted, asked: Asked) -> list[Row]:
+def _(question: Counted, asked: Noised) -> list[Row]:
     if asked.options.get("levels") is not None:
         return _quantiles(question, asked)
     names = [" x ".join(cell) for cell in product(*question.names)]
@@ -99,7 +99,7 @@ def _(question: Counted, asked: Asked) -> list[Row]:
     return sorted((row for row in rows if row.low > above), key=lambda row: -row.value)
 
 
-def _quantiles(question: Counted, asked: Asked) -> list[Row]:
+def _quantiles(question: Counted, asked: Noised) -> list[Row]:
     """Quantiles from counts in even bins.
 
     Let G_j = (1 - t) (count below edge j) - t (count above), which grows with j and is below 0 up to the true
@@ -126,18 +126,18 @@ def _quantiles(question: Counted, asked: Asked) -> list[Row]:
 
 
 @answer.register
-def _(question: OneCount, asked: Asked) -> list[Row]:
+def _(question: OneCount, asked: Noised) -> list[Row]:
     if isinstance(question, Count) and asked.known:
         return [Row(question.row, *(float(asked.records),) * 3)]
     return [count_row(question.row, float(asked.sums[0]), asked)]
 
 
 @answer.register
-def _(question: Mean, asked: Asked) -> list[Row]:
+def _(question: Mean, asked: Noised) -> list[Row]:
     return [mean_row(question, asked, float(asked.sums[0]), float(asked.sums[1]))]
 
 
-def mean_row(question: Question, asked: Asked, total: float, number: float) -> Row:
+def mean_row(question: Question, asked: Noised, total: float, number: float) -> Row:
     """Fieller's interval: all m with |S - m P| at most `reach` deviations of its noise, s sqrt(1 + m^2).
 
     The noised sum S and the noised number P of present cells have independent noise s each. For the true mean m the
@@ -155,7 +155,7 @@ def mean_row(question: Question, asked: Asked, total: float, number: float) -> R
     return Row("mean", back[0], min(back[1:]), max(back[1:]))
 
 
-def to_units(question: Question, asked: Asked, value: float) -> float:
+def to_units(question: Question, asked: Noised, value: float) -> float:
     """A number of [-1, 1] in the units of the first column of a question."""
     declared = [] if asked.schema is None else asked.schema.declared_columns()
     kind = {column.name: column.kind for column in declared}.get(question.columns[0])
@@ -164,7 +164,7 @@ def to_units(question: Question, asked: Asked, value: float) -> float:
 
 
 @answer.register
-def _(question: Correlation, asked: Asked) -> list[Row]:
+def _(question: Correlation, asked: Noised) -> list[Row]:
     """Correlations, with the noise drawn again: what the sums may have been, given what was released."""
     width = len(question.columns) + 1
     spread = asked.noise / question.scaling
@@ -194,7 +194,7 @@ def _correlation(sums: Array, width: int, first: int, second: int) -> Array:
 
 
 @answer.register
-def _(question: Bounds, asked: Asked) -> list[Row]:
+def _(question: Bounds, asked: Noised) -> list[Row]:
     """Ends between which all but a small share lies, rounded outwards to two digits of their distance."""
     if asked.refined is None:
         ends = only_ends(question, asked.sums, asked.noise) or ()
@@ -337,7 +337,7 @@ class Described(Question):
 
 
 @answer.register
-def _(question: Described, asked: Asked) -> list[Row]:
+def _(question: Described, asked: Noised) -> list[Row]:
     """Missing cells, mean, standard deviation and quartiles; the noise of the deviation is drawn again."""
     counts, moments = asked.sums[: question.bins], asked.sums[question.bins :]
     drawn = moments + asked.noise * np.random.default_rng(SEED).standard_normal((DRAWS, 3))
@@ -404,13 +404,13 @@ class Grouped(Question):
         inner, places = self.of.contributions(rows), rows.cells(self.columns[-1], self.groups[:-2])
         return _in_groups(inner, places, len(self.groups))
 
-    def blocks(self, asked: Asked) -> dict[str, Array]:
+    def blocks(self, asked: Noised) -> dict[str, Array]:
         """The sums of each group by its name."""
         return dict(zip(self.groups, np.split(asked.sums, len(self.groups)), strict=True))
 
 
 @answer.register
-def _(question: Grouped, asked: Asked) -> list[Row]:
+def _(question: Grouped, asked: Noised) -> list[Row]:
     """The answer of each group; how many records it has is never public."""
     return [
         row._replace(name=f"{group}: {row.name}")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sordino.core.arrays import Array
-from sordino.mechanisms.statistics.answers import SEED, Asked, Grouped, Row, answer, count_row, to_units
+from sordino.mechanisms.statistics.answers import SEED, Grouped, Noised, Row, answer, count_row, to_units
 from sordino.mechanisms.statistics.questions import Correlation, Counted
 
 _SPLIT = 0.1  # the share of a level that the upper bound on the variance may fail with
@@ -128,7 +128,7 @@ class _Moments:
 
 
 @answer.register
-def _(question: MeansTest, asked: Asked) -> list[Row]:
+def _(question: MeansTest, asked: Noised) -> list[Row]:
     """The p-value, the difference of two groups, and the mean of every group, with intervals for the population."""
     every, blocks = zip(*list(question.blocks(asked).items())[:-2], strict=True)
     number, total, square = np.stack(blocks, axis=1)
@@ -173,7 +173,7 @@ class CorrelationTest(Correlation):
 
 
 @answer.register
-def _(_question: CorrelationTest, asked: Asked) -> list[Row]:
+def _(_question: CorrelationTest, asked: Noised) -> list[Row]:
     """The p-value and the correlation. The score is the sum of (u - a)(v - b), at the noised means a and b."""
     number, first, second, squares, products, others = asked.sums.tolist()
     noise = asked.noise
@@ -210,7 +210,7 @@ class IndependenceTest(Counted):
 
 
 @answer.register
-def _(question: IndependenceTest, asked: Asked) -> list[Row]:
+def _(question: IndependenceTest, asked: Noised) -> list[Row]:
     """The p-value by parametric bootstrap over declared words, then their counts."""
     table = asked.sums.reshape([len(names) for names in question.names])[:-2, :-2]
     margins = [np.maximum(table.sum(axis=side), 0.0) for side in (1, 0)]
@@ -265,7 +265,7 @@ class _LifeTable(NamedTuple):
 
 
 @answer.register
-def _(question: SurvivalCurve, asked: Asked) -> list[Row]:
+def _(question: SurvivalCurve, asked: Noised) -> list[Row]:
     """The curve of every group at the ends of the bins, and the log-rank p-value of several groups."""
     shape = [len(names) for names in question.names]
     table = asked.sums.reshape(shape[0], shape[1], -1)[:-1, :2]  # without missing times and events
@@ -287,7 +287,7 @@ def _(question: SurvivalCurve, asked: Asked) -> list[Row]:
     return rows
 
 
-def _curve(life: _LifeTable, ends: Array, asked: Asked, rng: np.random.Generator) -> list[Row]:
+def _curve(life: _LifeTable, ends: Array, asked: Noised, rng: np.random.Generator) -> list[Row]:
     """Survival at the end of each bin, as long as noise leaves the number at risk visible."""
     spread = asked.noise * np.sqrt(2.0 * np.arange(len(ends), 0, -1))
     seen = life.exposed > np.maximum(_SEEN * spread, 5.0)
