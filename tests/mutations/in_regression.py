@@ -111,7 +111,7 @@ IN_REGRESSION = mutations(
 - self.far_slopes = on, off
 + self.far_slopes = self.tuned.near
 @@ regression: gradients whose residuals were cut elsewhere count as the others
-@@ | _Learner.moved_here | mechanisms/regression/test_regression_posterior.py -k near_to_its
+@@ | Learner.moved_here | mechanisms/regression/test_regression_posterior.py -k near_to_its
 - variances + bent + between**2 * size
 + variances + bent
 @@ regression: slopes do not learn from differences between gradients | Secants.condition
@@ -122,12 +122,12 @@ IN_REGRESSION = mutations(
 @@ | mechanisms/regression/test_secants.py
 - np.diag(self.variances[:-1]) + self.variances[-1]
 + np.diag(self.variances[:-1])
-@@ regression: what earlier slopes say is as open as if nothing were known | _Learner.carried
+@@ regression: what earlier slopes say is as open as if nothing were known | Learner.carried
 @@ | mechanisms/regression/test_regression_posterior.py -k near_to_its
 - math.hypot(_DRIFT * near, math.sqrt(left) / max(unit, 1e-300))
 + 0.01
 @@ regression: the scale of errors is known but for sampling
-@@ | _Learner.residual_scale | mechanisms/regression/test_regression_posterior.py -k near_to_its
+@@ | Learner.residual_scale | mechanisms/regression/test_regression_posterior.py -k near_to_its
 - math.sqrt(1.0 / self.n + self.errors.scale_error**2)
 + math.sqrt(1.0 / self.n)
 @@ regression: draws do not bend where the target no longer moves

@@ -4,7 +4,8 @@ Each `yield` is a statistic, and what comes back is its noised answer.
 """
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -15,7 +16,7 @@ from sordino.mechanisms.regression.families import At, helmert
 from sordino.mechanisms.regression.noised import Tail, on_and_off, power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import ModelRows
-from sordino.mechanisms.regression.rows import Frame, weigh
+from sordino.mechanisms.regression.rows import Frame, UnitRows, weigh
 from sordino.mechanisms.regression.survival import FOLLOW, LEAST_FOLLOW, MOST_FOLLOW
 from sordino.noise.port import HAIR, Statistic, factor
 
@@ -56,9 +57,9 @@ class FirstAnswers:
         deviation = self.noise(statistic.name) * statistic.sensitivity(self.plan.relation)
         return statistic.read(answer) / self.n, deviation / self.n
 
-    def tail(self, statistic: of.Histogram) -> Generator[Statistic, Array, Tail]:
-        counts, noise = yield from self.ask(statistic)
-        return Tail(counts * self.n, statistic.most, noise * self.n, self.n)
+    def tail(self, name: str, most: float, sizes: Callable[[UnitRows], Array]) -> Generator[Statistic, Array, Tail]:
+        counts, noise = yield from self.ask(of.Histogram(name, 1.0, most, sizes))
+        return Tail(counts * self.n, most, noise * self.n, self.n)
 
     def read_target(self) -> Read:
         """The first point: intercepts that give the mean of the target."""
@@ -78,7 +79,7 @@ class FirstAnswers:
             slope = float(np.mean(np.diag(basis.T @ (np.diag(shares) - np.outer(shares, shares)) @ basis)))
             self.reach_of_psi, self.share = 1.0 / math.sqrt(max(slope, 0.01)), min(1.0, 2.0 * slope)
         elif start == "number":
-            tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, 1.0))
+            tail = yield from self.tail("target-sizes", 1.0, of.target_sizes)
             cut, _ = tail.best(self.noise("target-mean") * self.two)
             mean, _ = yield from self.ask(of.TargetMean("target-mean", 1.0, 0.0, cut))
             self.middle = np.clip(cut * mean, -1.0, 1.0)
@@ -90,7 +91,7 @@ class FirstAnswers:
         cut, name = 1.0, "counts-and-exposure"
         if self.kind.start == "counts":
             top = (self.declaration.target or (0.0, 1.0))[1]
-            tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, top))
+            tail = yield from self.tail("target-sizes", top, of.target_sizes)
             cut, _ = tail.best(self.noise(name) * self.root * math.sqrt(2.0))
             self.first = At(largest=2.0 * top, cut=_COUNT_CUT)
         both, noise = yield from self.ask(of.CountsAndExposure(name, math.sqrt(2.0), cut, longest))
@@ -114,7 +115,7 @@ class FirstAnswers:
         centre = middle + shrink * (np.clip(declared.shifts + shifted, low, 1.0) - middle)
         self.least_share = min(0.5, max(noise, 1.0 / self.n))
         most, ones = float(np.linalg.norm(self.reach**2)), np.ones(columns)
-        tail = yield from self.tail(of.ColumnSizes("square-sizes", 1.0, centre, ones, most, 2))
+        tail = yield from self.tail("square-sizes", most, partial(of.column_sizes, centre, ones, 2))
         cut, _ = tail.best(self.noise("squares") * self.root)
         squares, noise = yield from self.ask(of.Squares("squares", 1.0, centre, ones, cut))
         squares, error = cut * squares, cut * noise
@@ -124,7 +125,7 @@ class FirstAnswers:
         squares = np.maximum(mean + kept * (squares - mean), least)
         scales = np.sqrt(squares)
         most = float(np.linalg.norm(self.reach / scales))
-        tail = yield from self.tail(of.ColumnSizes("row-sizes", 1.0, centre, scales, most, 1))
+        tail = yield from self.tail("row-sizes", most, partial(of.column_sizes, centre, scales, 1))
         cut, _ = tail.best(self.noise("scatter") * self.root, square=True)
         scatter, noise = yield from self.ask(of.Scatter("scatter", cut**2, centre, scales))
         bordered = np.eye(columns + 1)
@@ -153,7 +154,7 @@ class FirstAnswers:
         """The lengths of whitened rows, of which none in the box is longer than the last bin."""
         norm = float(np.linalg.norm(self.frame.whitening, 2))
         most = math.sqrt(1.0 + norm * norm * float(np.sum(self.reach**2)))
-        return (yield from self.tail(of.RowLengths(name, 1.0, most, self.frame)))
+        return (yield from self.tail(name, most, partial(of.whitened_lengths, self.frame)))
 
     def whiten_again(self) -> Read:
         """Second moments of whitened rows: what is left of their mean and correlation is removed."""

@@ -8,6 +8,7 @@ a posterior replays it on a finished release.
 
 import math
 from collections.abc import Generator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import HUBER, At
 from sordino.mechanisms.regression.first_answers import FirstAnswers, Read
 from sordino.mechanisms.regression.noised import floored, inverse_of, on_and_off, power, shrunk
-from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import Effects, ModelRows
 from sordino.mechanisms.regression.rows import FitRound
 from sordino.mechanisms.regression.secants import Secants
@@ -96,12 +96,9 @@ class Learned(NamedTuple):
     dispersion: float  # of counts
 
 
-def steps(plan: Plan) -> Generator[Statistic, Array, Learned]:
-    """The statistics of a fit, one after the other."""
-    return _Learner(plan).learn()
+class Learner(FirstAnswers):
+    """The statistics of a fit, one after the other, and what is learned from their answers."""
 
-
-class _Learner(FirstAnswers):
     def learn(self) -> Generator[Statistic, Array, Learned]:
         """Columns and lengths, all points, and what is known at the last."""
         self.asked = list[Asked]()
@@ -231,7 +228,7 @@ class _Learner(FirstAnswers):
         """The scale of residuals of numbers, by their median size; and where they are cut."""
         plain = self.round(point, At(cut=1.0))
         most = 2.0 if place == 1 else min(2.0, _MOST_RESIDUAL * self.median)
-        self.errors = yield from self.tail(of.Residuals(f"residuals {place}", 1.0, plain, most))
+        self.errors = yield from self.tail(f"residuals {place}", most, partial(of.residual_sizes, plain))
         self.median = max(self.errors.quantile(0.5) / _MEDIAN, 1e-9)
         return At(scale=self.median, cut=_EARLY_CUT if self.plan.corrected else HUBER)
 
@@ -267,8 +264,7 @@ class _Learner(FirstAnswers):
         kept = max(float(np.mean(gamma[1:] ** 2)) - error**2, 0.02**2)
         spread = np.append(0.0, gamma[1:] * kept / (kept + error**2))
         own = self.round(point, at._replace(cut=1.0), spread)
-        statistic = of.Residuals("spread-residuals", 1.0, own, _MOST_RESIDUAL)
-        self.errors = yield from self.tail(statistic)
+        self.errors = yield from self.tail("spread-residuals", _MOST_RESIDUAL, partial(of.residual_sizes, own))
         cut, off, left = self.where_to_cut("cut-off", 0.8, 0.2)
         own = self.round(point, at._replace(cut=cut), spread)
         four, noise = yield from self.ask(of.CutOff("cut-off", math.sqrt(3.0), own, off))
@@ -291,8 +287,7 @@ class _Learner(FirstAnswers):
         if not last and not overdispersed:
             return at
         own = self.round(point, at)
-        statistic = of.Residuals(f"residuals {place}", 1.0, own, _MOST_RESIDUAL)
-        self.errors = yield from self.tail(statistic)
+        self.errors = yield from self.tail(f"residuals {place}", _MOST_RESIDUAL, partial(of.residual_sizes, own))
         if overdispersed:
             # Mean squares are (1 + d m) / (1 + d' m) on average, m weighed by itself as a log-normal rate is.
             typical = self.first.typical
@@ -318,17 +313,17 @@ class _Learner(FirstAnswers):
     def read_meat(self, known: Known) -> Generator[Statistic, Array, tuple[Array, Array]]:
         """The covariance of the mean score, and that of what corrections leave open."""
         own, slopes = known.own, known.slopes
-        most, direction, shift = own.gradient_bound, None, 0.0
+        most, scores = own.gradient_bound, of.Scores(own, None, 0.0)
         if self.plan.corrected:
-            direction, shift = self.direction, self.shift_cut
-            most = most + float(np.linalg.norm(direction)) * self.most_shift
+            scores = of.Scores(own, self.direction, self.shift_cut)
+            most = most + float(np.linalg.norm(self.direction)) * self.most_shift
         cut, kept = most, 1.0
         if not self.kind.per_unit:
-            tail = yield from self.tail(of.ScoreSizes("score-sizes", 1.0, own, direction, shift, most))
+            tail = yield from self.tail("score-sizes", most, partial(scores.sizes, most))
             cut = min(most, tail.best(self.noise("meat") * self.root, square=True)[0])
             # What is cut off squares is missing from every direction alike, as far as anyone knows.
             kept = max(1.0 - tail.at(cut).lost_squares / (tail.square * tail.records), _LEAST_KEPT)
-        meat, noise = yield from self.ask(of.Meat("meat", cut**2, own, direction, shift))
+        meat, noise = yield from self.ask(of.Meat("meat", cut**2, scores))
         meat, noise = meat / kept, noise / kept
         half, less = power(slopes, 0.5), power(slopes, -0.5)
         own_noise, turned = noise * float(np.mean(np.diag(less @ less))), less @ meat @ less

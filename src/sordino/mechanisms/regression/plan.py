@@ -135,8 +135,8 @@ class Plan:
         return len(self.tuned.rounds) + 1
 
     @cached_property
-    def shares(self) -> tuple[PlannedStatistic, ...]:
-        """The statistics in order."""
+    def mechanisms(self) -> tuple[PlannedStatistic, ...]:
+        """Everything that is released, in order; shares are scaled to 1, and multipliers are a hair above theirs."""
         tuned, kind, size, columns = self.tuned, self.kind, self.coefficients, self.declaration.columns
         numbers, counts, found = kind.start == "number", kind.start == "counts", list[PlannedStatistic]()
 
@@ -182,14 +182,9 @@ class Plan:
         if not kind.per_unit:
             histogram("score-sizes", tuned.histogram)
         matrix("meat", size, tuned.meat)
-        return tuple(found)
-
-    @cached_property
-    def mechanisms(self) -> tuple[PlannedStatistic, ...]:
-        """Everything that is released, in order; shares add up to 1, and multipliers are a hair above theirs."""
-        total = math.fsum(one.share for one in self.shares)
-        multipliers = (up(1.0 / (self.mu * math.sqrt(one.share / total)) * (1.0 + 1e-12)) for one in self.shares)
-        return tuple(one._replace(multiplier=each) for one, each in zip(self.shares, multipliers, strict=True))
+        total = math.fsum(one.share for one in found)
+        multipliers = (up(1.0 / (self.mu * math.sqrt(one.share / total)) * (1.0 + 1e-12)) for one in found)
+        return tuple(one._replace(multiplier=each) for one, each in zip(found, multipliers, strict=True))
 
     @cached_property
     def multipliers(self) -> dict[str, float]:
@@ -227,12 +222,12 @@ class Expected(NamedTuple):
 
     @property
     def together(self) -> Array:
-        return np.sqrt(self.sampling**2 + self.privacy**2)
+        return np.hypot(self.sampling, self.privacy)
 
     @property
     def posterior(self) -> Array:
         """What is left when the prior is taken into account."""
-        return 1.0 / np.sqrt(1.0 / self.together**2 + 1.0 / self.prior**2)
+        return 1.0 / np.hypot(1.0 / self.together, 1.0 / self.prior)
 
 
 # What a column of typical spread is: the standard deviation of a number over half its range, a share of ones, and how
@@ -259,7 +254,7 @@ def expected(made: Plan) -> Expected:
     if made.kind.start == "classes":
         slope, variance = slope / (made.outputs + 1), variance / (made.outputs + 1)
     gradients = tuned.gradient + (0.0 if made.corrected else 0.5 * sum(one for one, _ in tuned.rounds))
-    total = math.fsum(one.share for one in made.shares)
+    total = math.fsum(one.share for one in made.mechanisms)
     moved = _TYPICAL_TAU * math.sqrt(1.0 + declaration.columns) * bound * factor("vector", made.relation)
     privacy = moved / (made.records * slope * made.mu * math.sqrt(gradients / total)) * (1.0 + _OPEN / made.budget)
     sampling = math.sqrt(variance / made.records) / slope

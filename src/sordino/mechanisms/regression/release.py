@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of, refuse
-from sordino.mechanisms.regression.learn import Learned, steps
+from sordino.mechanisms.regression.learn import Learned, Learner
 from sordino.mechanisms.regression.plan import Plan, PlannedStatistic
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.noise.port import Statistic, Summed, SumNoise, check_capacity
@@ -89,7 +89,7 @@ def release_sums(
 
 def learned(plan: Plan, answer: Callable[[Statistic, PlannedStatistic], Array]) -> Learned:
     """What a fit learns from the answers to its statistics, which are those that were planned."""
-    run = steps(plan)
+    run = Learner(plan).learn()
     statistic = next(run)
     for place, one in enumerate(plan.mechanisms, 1):
         _check(statistic, one)

@@ -176,6 +176,10 @@ class FitRound:
         y, exposure = self.kind.followed(rows.y, scores, rows.exposure, self.at)
         return y, scores, exposure, spread
 
+    def residuals(self, rows: UnitRows) -> Array:
+        """Residuals of all rows, in their scales or standard deviations."""
+        return self.kind.residual(*self.scored(rows), self.at)
+
     def asked(self, rows: UnitRows) -> tuple[Says, Array, Array]:
         """What rows say, their stretched lengths |u| and their weights."""
         says = self.kind.says(*self.scored(rows), self.at)

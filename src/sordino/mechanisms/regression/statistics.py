@@ -11,8 +11,8 @@ tests compare bits.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,18 +58,35 @@ class Histogram(Statistic):
 
     shape = "nonnegative"
     most: float
+    sizes: Callable[[UnitRows], Array]  # of all rows, each from its own row
 
     @property
     def size(self) -> int:
         return BINS
 
-    @abstractmethod
-    def sizes(self, rows: UnitRows) -> Array:
-        """The sizes of all rows."""
-
     def contributions(self, rows: UnitRows) -> Contributions:
         places = np.searchsorted(self.most * EDGES[1:-1], self.sizes(rows), side="right")
         return tallies(rows, np.clip(places, 0, BINS - 1), BINS)
+
+
+def target_sizes(rows: UnitRows) -> Array:
+    """Sizes |y| of targets."""
+    return np.abs(rows.y)
+
+
+def column_sizes(centre: Array, spread: Array, power: int, rows: UnitRows) -> Array:
+    """Lengths of rows (x - c) / s with every entry to that power."""
+    return row_lengths(((rows.x - centre) / spread) ** power)
+
+
+def whitened_lengths(frame: Frame, rows: UnitRows) -> Array:
+    """Lengths of whitened rows."""
+    return rows.whitened(frame).lengths
+
+
+def residual_sizes(point: FitRound, rows: UnitRows) -> Array:
+    """Sizes of residuals in their scales or standard deviations."""
+    return np.abs(point.residuals(rows))
 
 
 class MatrixSum(Statistic):
@@ -152,15 +169,6 @@ class OfColumns(Statistic):
         return (rows.x - self.centre) / self.spread
 
 
-class ColumnSizes(Histogram, OfColumns):
-    """A histogram of |((x - c) / s)^power|, a row's length with every entry to that power."""
-
-    power: int
-
-    def sizes(self, rows: UnitRows) -> Array:
-        return row_lengths(self.scaled(rows) ** self.power)
-
-
 class Squares(OfColumns):
     """The sum of squared columns (x - c)^2, each row's vector shortened to `cut`, over `cut`: entries >= 0, bound 1."""
 
@@ -178,15 +186,6 @@ class Scatter(MatrixSum, OfColumns):
         return self.grams(rows, shorten(self.scaled(rows), self.cut))
 
 
-class RowLengths(Histogram):
-    """A histogram of the lengths of whitened rows."""
-
-    frame: Frame
-
-    def sizes(self, rows: UnitRows) -> Array:
-        return rows.whitened(self.frame).lengths
-
-
 class Again(MatrixSum):
     """The sum of z z' for whitened rows shortened to `cut`, the intercept included: bound cut^2."""
 
@@ -200,13 +199,6 @@ class Again(MatrixSum):
         given = rows.whitened(self.frame)
         short = np.minimum(given.lengths, INSIDE * self.cut) * 2.0**-DIGITS
         return self.grams(rows, given.directions * short[:, None])
-
-
-class TargetSizes(Histogram):
-    """A histogram of |y|."""
-
-    def sizes(self, rows: UnitRows) -> Array:
-        return np.abs(rows.y)
 
 
 class TargetMean(Statistic):
@@ -258,10 +250,6 @@ class AtPoint(Statistic):
     def size(self) -> int:
         return self.round.point.size
 
-    def residuals(self, rows: UnitRows) -> Array:
-        """Residuals of all rows, in their scales or standard deviations."""
-        return self.round.kind.residual(*self.round.scored(rows), self.round.at)
-
 
 class Gradient(AtPoint):
     """The sum of w u psi': |w u| <= tau and |psi| <= b, so the bound is tau b; what is longer is shortened."""
@@ -285,7 +273,7 @@ class Spread(Gradient):
 
     def pulls(self, rows: UnitRows) -> Array:
         lengths = rows.whitened(self.round.frame).lengths
-        values = np.minimum(np.abs(self.residuals(rows)), MOST_SIZE) - 0.5 * MOST_SIZE
+        values = np.minimum(np.abs(self.round.residuals(rows)), MOST_SIZE) - 0.5 * MOST_SIZE
         values = values * weigh(lengths, self.round.tau, self.round.far) * lengths
         return shorten(values[:, None], self.bound) * rows.mass(slice(None))[:, None]
 
@@ -328,54 +316,50 @@ def _directed(directions: Array, values: Array) -> Array:
     return found
 
 
-class Scores(AtPoint):
-    """A statistic of q, a row's gradient plus `direction` times what it adds to released means."""
+class Scores(NamedTuple):
+    """A row's gradient q plus `direction` times what it adds to released means, which are cut at `shift_cut`."""
 
+    round: FitRound
     direction: Array | None
     shift_cut: float
 
-    def scores(self, rows: UnitRows, most: float) -> Array:
+    def of(self, most: float, rows: UnitRows) -> Array:
         """q for every row, shortened to `most`."""
         own, at = self.round, self.round.at
         found = _directed(rows.whitened(own.frame).directions, own.pulls(rows) * 2.0**-DIGITS)
         if self.direction is not None:
             # The means that correct the scores of the linear family, in units of the target.
-            e = self.residuals(rows)
+            e = own.residuals(rows)
             kept = np.clip(e, -at.cut, at.cut)
             off = np.clip(e - kept, -self.shift_cut, self.shift_cut)
             moved = at.scale * ((off - at.shift) + at.tilt * (np.abs(kept) - at.size))
             found = found + moved[:, None] * self.direction
         return shorten(found, most)
 
-
-class ScoreSizes(Histogram, Scores):
-    """A histogram of |q| for rows."""
-
-    def sizes(self, rows: UnitRows) -> Array:
-        return row_lengths(self.scores(rows, self.most))
+    def sizes(self, most: float, rows: UnitRows) -> Array:
+        return row_lengths(self.of(most, rows))
 
 
-class Meat(MatrixSum, Scores):
+class Meat(MatrixSum):
     """The sum over units of q q', q the mean of their rows', which are shortened to `cut` each: the bound is cut^2.
 
     Where the family bounds the sum over a unit's rows, these are shortened together, to at most `cut`.
     """
 
+    scores: Scores
+
+    @property
+    def size(self) -> int:
+        return self.scores.round.point.size
+
     def contributions(self, rows: UnitRows) -> Contributions:
-        own = self.round
+        own = self.scores.round
         if own.kind.per_unit:
             found = _directed(rows.whitened(own.frame).directions, own.pulls_in_units(rows) * 2.0**-DIGITS)
         else:
-            found = self.scores(rows, self.cut) * rows.mass(slice(None))[:, None]
+            found = self.scores.of(self.cut, rows) * rows.mass(slice(None))[:, None]
         of_units = rows.per_unit(exact.digits(found, exponent_of(self.cut)))
         return exact.grams(len(of_units), None, of_units.__getitem__)
-
-
-class Residuals(Histogram, AtPoint):
-    """A histogram of |residual| in its standard deviations."""
-
-    def sizes(self, rows: UnitRows) -> Array:
-        return np.abs(self.residuals(rows))
 
 
 class CutOff(AtPoint):
@@ -392,7 +376,7 @@ class CutOff(AtPoint):
         return 4
 
     def contributions(self, rows: UnitRows) -> Contributions:
-        most, e = self.round.at.cut, self.residuals(rows)
+        most, e = self.round.at.cut, self.round.residuals(rows)
         kept, inside = np.clip(e, -most, most), np.abs(e) < most
         off = np.clip((e - kept) / self.cut, -1.0, 1.0)
         four = np.column_stack([off, *(one / most for one in (e * inside, np.abs(kept), np.abs(e) * inside))])
