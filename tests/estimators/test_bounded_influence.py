@@ -16,7 +16,7 @@ from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import EncodedRows, FitProblem, Sources
 from sordino.fitting.tasks.base import TASKS
 from sordino.ledger.release import read_release, write_release
-from sordino.mechanisms.regression.learn import steps
+from sordino.mechanisms.regression.learn import Learner
 
 WORD = "bounded-influence"
 AGE, SITE = Number(20.0, 80.0), Category(("a", "b", "c"), unseen="other")
@@ -63,7 +63,7 @@ def test_noise_in_a_run_is_what_the_spec_says(task, classes, relation):
     )
     parts = [part.algorithm for part in plan.spec.runs()]
     assert len(parts) == len(recording.calls) == len(made.mechanisms)
-    run = steps(made)
+    run = Learner(made).learn()
     statistic = next(run)
     for mechanism, part, (call, answer) in zip(made.mechanisms, parts, recording.calls, strict=True):
         assert isinstance(part, NoisedSums)

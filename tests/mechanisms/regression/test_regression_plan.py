@@ -8,7 +8,7 @@ from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, plan, with_bins
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, as_dict, expected
 from sordino.mechanisms.regression.release import _check
-from sordino.mechanisms.regression.statistics import TargetSizes
+from sordino.mechanisms.regression.statistics import Histogram, target_sizes
 from tests.mechanisms.regression.tables import FAMILIES, declaration, planned
 
 
@@ -53,5 +53,5 @@ def test_only_what_was_planned_is_answered():
     """A statistic with another bound than the certified one stops the run before it is asked."""
     first = planned("linear", 500, Relation.REPLACE_ONE, 2.0).mechanisms[0]
     with pytest.raises(AssertionError, match="planned target-sizes"):
-        _check(TargetSizes("target-sizes", 2.0, 1.0), first)
-    _check(TargetSizes("target-sizes", 1.0, 1.0), first)
+        _check(Histogram("target-sizes", 2.0, 1.0, target_sizes), first)
+    _check(Histogram("target-sizes", 1.0, 1.0, target_sizes), first)
