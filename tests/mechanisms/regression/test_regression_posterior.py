@@ -148,6 +148,14 @@ def test_a_column_whose_slopes_noise_hides_is_marked():
     assert all(law.prior_dominated[2] for law in laws)
     assert all(law.shares[2, 2] == 1.0 for law in laws)  # noise hides how steep it is, so all of it counts as prior
     assert not any(law.prior_dominated[1] for law in laws)
+    # So it is for means of numbers, whose gradients are straight lines.
+    g = np.random.default_rng(2)
+    X = np.column_stack([g.uniform(-1, 1, 4000), g.random(4000) < 0.005])
+    y = np.clip(X @ [0.2, 0.1] + 0.05 * g.standard_normal(4000), -1, 1)
+    declared = Declaration((-1.0, 0.0), (1.0, 1.0), ("number", "binary"), target=(-1.0, 1.0))
+    made = plan("linear", declared, 4000, Relation.REPLACE_ONE, 1.0, 1e-6)
+    law = posterior(made, release(made, X, y, SeededRandomness(2)))
+    assert law.shares[2, 2] == 1.0 and not law.prior_dominated[1]
     _, laws = few_ones(0.3, 1.0)
     assert not any(law.prior_dominated.any() for law in laws)
 
