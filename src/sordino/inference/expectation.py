@@ -36,9 +36,9 @@ POWER = 0.8
 
 LIMITS = (
     "The plan knows declared numbers only. It assumes that the standard deviation of a number is about 13.5 % of "
-    "its declared range, and that 0/1 columns are true for 15 % of records. If columns use all of their range, "
-    "intervals are up to 3 times narrower. If columns are collinear or hardly vary, intervals are up to 2 times wider, "
-    "or 3 times with several classes."
+    "its declared range, that a yes/no column is true for 15 % of records, and that the values of a category are "
+    "equally frequent. If columns use all of their range, intervals are up to 3 times narrower. If columns are "
+    "collinear or hardly vary, intervals are up to 2 times wider, or 3 times with several classes."
 )
 OF_UNITS = (
     "A unit counts as one record. If its records differ, their mean is more informative and intervals are narrower."
