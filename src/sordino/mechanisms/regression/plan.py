@@ -62,6 +62,9 @@ POOR = Tuned(
     0.42, 0.04, 0.008, 0.009, 0.0, 0.02, (0.25, 0.12),
 )  # fmt: skip
 POOR_BELOW, CORRECTED_FROM = 80.0, 110.0
+# Rows of two classes that count by their certainty have slopes of .8 (`Logistic.typical`, .133 for .166): as much noise as
+# before in relation to them takes this much of the budget.
+_FLATTER = 1.0 / 0.8**2
 # Below this q most coefficients stay where the prior has them, and scales are read from a few dozen records' worth of
 # counts: such fits are refused before anything is spent.
 LEAST_BUDGET = 30.0
@@ -126,9 +129,13 @@ class Plan:
 
     @cached_property
     def tuned(self) -> Tuned:
-        if self.budget < POOR_BELOW:
-            return POOR
-        return RICH_NUMBERS if self.corrected else RICH
+        if self.corrected:
+            return RICH_NUMBERS
+        found = POOR if self.budget < POOR_BELOW else RICH
+        if self.kind.start != "class":
+            return found
+        rounds = tuple((gradient, _FLATTER * slopes) for gradient, slopes in found.rounds)
+        return found._replace(rounds=rounds, slopes=_FLATTER * found.slopes)
 
     @property
     def rounds(self) -> int:
