@@ -16,7 +16,7 @@ IN_REGRESSION = mutations(
 - 1.0 / triangle_weights(matrix_size(self.numbers))
 + 1.0 / triangle_weights(matrix_size(self.numbers)) ** 4
 @@ regression: rounds whose rows count differently are added as they are
-@@ | _Learner.moved_here | mechanisms/regression/test_regression_posterior.py -k sure_class
+@@ | Learner.moved_here | mechanisms/regression/test_regression_posterior.py -k sure_class
 - slope / np.trace(one.rows.slopes(here.point))
 + 1.0
 @@ regression: public rows of a sure class count in full
