@@ -62,8 +62,8 @@ POOR = Tuned(
     0.42, 0.04, 0.008, 0.009, 0.0, 0.02, (0.25, 0.12),
 )  # fmt: skip
 POOR_BELOW, CORRECTED_FROM = 80.0, 110.0
-# Rows of two classes that count by their certainty have slopes of .8 (`Logistic.typical`: .133 for .166). Noise that hides
-# them no more than slopes of 1 takes this much more of the budget.
+# Rows of two classes that count by their certainty have slopes of .8 (`Logistic.typical`: .133 for .166). Noise hides
+# them no more than slopes of 1 with this much more of the budget.
 _FLATTER = 1.0 / 0.8**2
 # Below this q most coefficients stay where the prior has them, and scales are read from a few dozen records' worth of
 # counts: such fits are refused before anything is spent.
