@@ -13,37 +13,29 @@ from sordino.accounting.convert import group_of, replace_one_from_add_remove, to
 from sordino.core.guarantee import ORDERS, ApproxDP, GaussianDP, LossDistribution, PureDP, TotalVariation
 from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, pair_from_curve
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
-from tests.core.loss.exact import (
-    gaussian_delta,
-    hockey_stick,
-    laplace_delta,
-    poisson_add_delta,
-    poisson_remove_delta,
-    poisson_replace_delta,
-    response_delta,
-)
+from tests.core.loss import exact as known
 
 EPSILONS = [0.0, 1e-3, 0.05, 0.3, 0.9, 1.7, 4.0, 9.0]
 EXACT = [
-    (PureDP(0.7), lambda e: response_delta(0.7, 0.0, 1, e)),
-    (PureDP(5.0), lambda e: response_delta(5.0, 0.0, 1, e)),
-    (ApproxDP(0.5, 1e-6), lambda e: response_delta(0.5, 1e-6, 1, e)),
-    (ApproxDP(1.0, 0.9), lambda e: response_delta(1.0, 0.9, 1, e)),
+    (PureDP(0.7), lambda e: known.response_delta(0.7, 0.0, 1, e)),
+    (PureDP(5.0), lambda e: known.response_delta(5.0, 0.0, 1, e)),
+    (ApproxDP(0.5, 1e-6), lambda e: known.response_delta(0.5, 1e-6, 1, e)),
+    (ApproxDP(1.0, 0.9), lambda e: known.response_delta(1.0, 0.9, 1, e)),
     (TotalVariation(0.03), lambda e: mp.mpf(0.03)),
-    (GaussianDP(0.05), lambda e: gaussian_delta(0.05, e)),
-    (GaussianDP(1.0), lambda e: gaussian_delta(1.0, e)),
-    (GaussianDP(4.0), lambda e: gaussian_delta(4.0, e)),
-    (LossDistribution(((GaussianPair(1.0), 1),)), lambda e: gaussian_delta(1.0, e)),
-    (LossDistribution(((LaplacePair(1.0), 1),)), lambda e: laplace_delta(1.0, e)),
+    (GaussianDP(0.05), lambda e: known.gaussian_delta(0.05, e)),
+    (GaussianDP(1.0), lambda e: known.gaussian_delta(1.0, e)),
+    (GaussianDP(4.0), lambda e: known.gaussian_delta(4.0, e)),
+    (LossDistribution(((GaussianPair(1.0), 1),)), lambda e: known.gaussian_delta(1.0, e)),
+    (LossDistribution(((LaplacePair(1.0), 1),)), lambda e: known.laplace_delta(1.0, e)),
     (
         LossDistribution(((PoissonRemovePair(0.1, 1.0), 1),)),
-        lambda e: max(poisson_remove_delta(0.1, 1.0, e), poisson_add_delta(0.1, 1.0, e)),
+        lambda e: max(known.poisson_remove_delta(0.1, 1.0, e), known.poisson_add_delta(0.1, 1.0, e)),
     ),
-    (LossDistribution(((PoissonReplacePair(0.1, 1.0), 1),)), lambda e: poisson_replace_delta(0.1, 1.0, e)),
+    (LossDistribution(((PoissonReplacePair(0.1, 1.0), 1),)), lambda e: known.poisson_replace_delta(0.1, 1.0, e)),
     # All of Q on finite losses, half of P not: conditioning must not hide the difference of the finite halves.
     (
         LossDistribution(((ExplicitPair((math.log(0.25 / 0.933), math.log(0.25 / 0.067)), (0.25, 0.25), 0.5), 1),)),
-        lambda e: hockey_stick((math.log(0.25 / 0.933), math.log(0.25 / 0.067)), (0.25, 0.25), e, 0.5),
+        lambda e: known.hockey_stick((math.log(0.25 / 0.933), math.log(0.25 / 0.067)), (0.25, 0.25), e, 0.5),
     ),
 ]
 KINDS = [f"{guarantee.kind}-{i}" for i, (guarantee, _) in enumerate(EXACT)]
@@ -103,7 +95,7 @@ def test_a_high_order_is_not_lost_to_trimming():
     curve = to_renyi(LossDistribution(((PoissonRemovePair(0.5, 1.0), 1),)))
     with mp.workdps(400):
         for epsilon in (5.0, 12.0, 20.0):
-            assert curve.delta(epsilon) >= poisson_remove_delta(0.5, 1.0, epsilon)
+            assert curve.delta(epsilon) >= known.poisson_remove_delta(0.5, 1.0, epsilon)
 
 
 # --- curves to pairs
@@ -116,10 +108,12 @@ def test_a_pair_from_a_curve_dominates_it(mu, points, reach):
     deltas = GaussianDP(mu).deltas(epsilons)
     pair = pair_from_curve(epsilons, deltas)
     for epsilon, delta in zip(epsilons, deltas, strict=True):
-        assert hockey_stick(pair.losses, pair.masses, float(epsilon), pair.infinite_mass) >= delta
+        assert known.hockey_stick(pair.losses, pair.masses, float(epsilon), pair.infinite_mass) >= delta
     for epsilon in np.linspace(0, reach, 9):
-        exact = gaussian_delta(mu, float(epsilon))
-        assert exact < 1e-40 or hockey_stick(pair.losses, pair.masses, float(epsilon), pair.infinite_mass) >= exact
+        exact = known.gaussian_delta(mu, float(epsilon))
+        assert (
+            exact < 1e-40 or known.hockey_stick(pair.losses, pair.masses, float(epsilon), pair.infinite_mass) >= exact
+        )
 
 
 # --- groups and relations
@@ -130,11 +124,11 @@ def test_a_pair_from_a_curve_dominates_it(mu, points, reach):
 @pytest.mark.parametrize("mu", [0.01, 0.3])
 def test_a_group_under_a_gaussian(mu, size):
     assert size * mu <= group_of(GaussianDP(mu), size).mu <= size * mu * (1 + 1e-15)
-    assert group_of(to_loss_distribution(GaussianDP(mu)), size).delta(0.5) >= gaussian_delta(size * mu, 0.5)
+    assert group_of(to_loss_distribution(GaussianDP(mu)), size).delta(0.5) >= known.gaussian_delta(size * mu, 0.5)
     general = group_of(to_renyi(GaussianDP(mu)), size)
     for epsilon in EPSILONS:
         # So many records can really move N(0, 1) by size * mu: anything less would be too private.
-        assert general.delta(epsilon) >= gaussian_delta(size * mu, epsilon)
+        assert general.delta(epsilon) >= known.gaussian_delta(size * mu, epsilon)
 
 
 def test_a_group_under_pure_and_approximate_guarantees():
@@ -159,6 +153,6 @@ def test_replace_one_by_groups_is_not_below_the_direct_pair():
     """Poisson sampling has its own, tighter replace-one pair; the group bound must lie above it."""
     grouped = replace_one_from_add_remove(LossDistribution(((PoissonRemovePair(0.1, 1.0), 1),)), Relation.ADD_REMOVE)
     for epsilon in (0.0, 0.3, 1.0, 3.0):
-        exact = poisson_replace_delta(0.1, 1.0, epsilon)
+        exact = known.poisson_replace_delta(0.1, 1.0, epsilon)
         assert exact <= grouped.delta(epsilon)
         assert epsilon > 1 or grouped.delta(epsilon) <= 30 * exact

@@ -13,18 +13,8 @@ from sordino.auditing.replay.plan import compare as compare_calls
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.explore import check, compare, scoring
+from sordino.explore import scoring as scored
 from sordino.explore.checks import _placed
-from sordino.explore.scoring import (
-    BAND_LENGTHS,
-    band_sums,
-    cube_lengths,
-    exact_scores,
-    losses,
-    means,
-    probabilities,
-    sum_plan,
-    totals,
-)
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.fit import table_rows
 from sordino.fitting.predictor import Predictor
@@ -71,11 +61,11 @@ def test_no_unit_found_by_search_moves_a_sum_further_than_it_says(units):
             sizes = (1, 1)
         units_of = [np.zeros(size, np.intp) if units else None for size in sizes]
         for name, sums in (
-            ("totals", [totals(one, unit) for one, unit in zip(values, units_of, strict=True)]),
+            ("scored.totals", [scored.totals(one, unit) for one, unit in zip(values, units_of, strict=True)]),
             (
                 "bands",
                 [
-                    band_sums(place, one[:, 0], unit, 4)
+                    scored.band_sums(place, one[:, 0], unit, 4)
                     for place, one, unit in zip(bands, values, units_of, strict=True)
                 ],
             ),
@@ -88,21 +78,23 @@ def test_no_unit_found_by_search_moves_a_sum_further_than_it_says(units):
             both[0] = max(both[0], np.linalg.norm(first) / lengths.added)
             both[1] = max(both[1], np.linalg.norm(first - second) / lengths.replaced)
     # A unit counts as the mean of its records.
-    mean = totals(np.array([[1.0, 0.0], [1.0, 1.0], [0.5, 0.0]]), np.array([0, 0, 1])).sums
+    mean = scored.totals(np.array([[1.0, 0.0], [1.0, 1.0], [0.5, 0.0]]), np.array([0, 0, 1])).sums
     assert np.allclose(np.ldexp(mean.astype(float), EXPONENT), [1.5, 0.5], atol=1e-6)
     assert all(share > 0.99 for both in reached.values() for share in both), reached
-    assert cube_lengths(1) == pytest.approx((1.0, 1.0))
-    assert BAND_LENGTHS.added <= BAND_LENGTHS.replaced
+    assert scored.cube_lengths(1) == pytest.approx((1.0, 1.0))
+    assert scored.BAND_LENGTHS.added <= scored.BAND_LENGTHS.replaced
 
 
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
 def test_a_record_scores_the_same_wherever_it_stands(family):
     one = release(family, 300, Relation.ADD_REMOVE)
     predictor, found = Predictor(one), encoded(one, rows(300, family=family))
-    whole = losses(predictor, found.X, found.y)
+    whole = scored.losses(predictor, found.X, found.y)
     for part in (slice(7, 8), slice(3, 50), slice(None, None, -1), slice(1, 300, 7)):
-        assert np.array_equal(losses(predictor, found.X[part], found.y[part]), whole[part])
-        assert np.array_equal(exact_scores(predictor, found.X[part]), exact_scores(predictor, found.X)[part])
+        assert np.array_equal(scored.losses(predictor, found.X[part], found.y[part]), whole[part])
+        assert np.array_equal(
+            scored.exact_scores(predictor, found.X[part]), scored.exact_scores(predictor, found.X)[part]
+        )
     assert ((whole >= 0.0) & (whole <= 1.0)).all()
 
 
@@ -110,15 +102,15 @@ def test_scores_are_those_of_the_posteriors_mean():
     logistic = Predictor(release("logistic"))
     found = encoded(logistic.release, rows(300))
     score = found.X[:, [0, 1, 2, 3, 5]] @ logistic.posterior.mean
-    assert np.allclose(probabilities(logistic, found.X)[:, 1], special.expit(score), atol=3e-4)
+    assert np.allclose(scored.probabilities(logistic, found.X)[:, 1], special.expit(score), atol=3e-4)
     wanted = np.minimum(-np.log(special.expit(score * found.y)) / math.log(20), 1.0)
-    assert np.allclose(losses(logistic, found.X, found.y), wanted, atol=3e-4)
+    assert np.allclose(scored.losses(logistic, found.X, found.y), wanted, atol=3e-4)
     linear = Predictor(release("linear"))
     found = encoded(linear.release, rows(300, family="linear"))
-    mean, deviation = means(linear, found.X)
+    mean, deviation = scored.means(linear, found.X)
     assert np.allclose(mean, linear.regression(found.X).mean, atol=1e-3)
     assert deviation[0] == pytest.approx(50 * 0.3)
-    mean, deviation = means(Predictor(release("poisson")), found.X)
+    mean, deviation = scored.means(Predictor(release("poisson")), found.X)
     assert np.allclose(deviation**2, mean + 0.2 * mean**2)
 
 
@@ -128,7 +120,7 @@ def test_replay_of_a_check_stays_within_its_plan(relation, family):
     one = release(family, 300, relation)
     predictor, data = Predictor(one), rows(300, family=family)
     edges = np.linspace(0, 1 if family == "logistic" else 100, 9)
-    plan = sum_plan("x", BAND_LENGTHS, one.schema, relation=relation, **BUDGET)
+    plan = scored.sum_plan("x", scored.BAND_LENGTHS, one.schema, relation=relation, **BUDGET)
     target = "readmitted" if family == "logistic" else "cost"
     ends = [("true", "false"), ("false", "true")] if family == "logistic" else [(0.0, 100.0), (100.0, 0.0)]
     reached = 0.0
@@ -144,7 +136,7 @@ def test_replay_of_a_check_stays_within_its_plan(relation, family):
             def ran(sources):
                 own = encoded(one, table)
                 places, values = _placed(predictor, own, edges)
-                found = band_sums(places, values, own.units, 8)
+                found = scored.band_sums(places, values, own.units, 8)
                 return {"sums": plan.noise.released(found, Sources(None, sources).fresh())}
 
             return ran
@@ -163,7 +155,7 @@ def test_a_check_of_public_rows_is_exact_and_one_of_private_rows_holds_it():
     public = check(one, data, public=True)
     assert public.release is None
     found = encoded(one, data)
-    shares = probabilities(Predictor(one), found.X)[:, 1]
+    shares = scored.probabilities(Predictor(one), found.X)[:, 1]
     band = (shares >= 0.5) & (shares < 0.625)
     wanted = ((found.y > 0) - shares)[band].mean()
     assert public.bands[4].count == pytest.approx(band.sum())
@@ -189,7 +181,7 @@ def test_a_comparison_finds_the_better_model_and_says_by_how_much(tmp_path, caps
     bad = replace(good, arrays=arrays)
     found = compare({"good": good, "bad": bad}, data, random_state=3, **BUDGET)
     own = encoded(good, data)
-    lost = [losses(Predictor(one), own.X, own.y).mean() for one in (good, bad)]
+    lost = [scored.losses(Predictor(one), own.X, own.y).mean() for one in (good, bad)]
     first, second = found.models
     assert first.low <= lost[0] <= first.high
     assert second.table[0] <= lost[1] - lost[0] <= second.table[1]

@@ -46,8 +46,7 @@ IN_UNITS = mutations(
 @@ | DeclaredWeight.shares | estimators/test_survey_weights.py -k replay or bounds or written
 - return np.clip(values, self.low, self.high) / self.high
 + return np.clip(values, self.low, self.high)
-@@ weights: instead of the share of a unit's record
-@@ | UnitRows.__init__ | mechanisms/regression/test_regression_units.py
+@@ weights: instead of the share of a unit's record | UnitRows.__init__ | mechanisms/regression/test_regression_units.py
 - self.masses = self.masses * weights[order]
 + self.masses = weights[order]
 """

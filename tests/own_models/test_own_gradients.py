@@ -17,19 +17,8 @@ from sordino.core.spec import Spec, Unit
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.chain.kernel import SomeRows, StepBatch
 from sordino.mechanisms.rounds import Public, RoundRows, rows_total
+from sordino.mechanisms.variational import custom_gradients as custom
 from sordino.mechanisms.variational import evidence_bound
-from sordino.mechanisms.variational.custom_gradients import (
-    OCTAVES,
-    CentredGradients,
-    GradientLengths,
-    GradientPlace,
-    GradientProducts,
-    GradientQuestion,
-    Paces,
-    Path,
-    PrivateTable,
-    WhitenedGradients,
-)
 from sordino.mechanisms.variational.natural import Sizes, first_place, informations, natural_spec, part_of
 from sordino.models.contributions import Plain, RowSizes
 from sordino.models.custom.base import pack, read_layout
@@ -60,7 +49,7 @@ WHITENING = ROOT @ ROOT.T + 0.5 * np.eye(3)
 
 def place(clip=1.3):
     parts = (GENERATOR.normal(size=3), 0.3 * ROOT, WHITENING, np.linalg.inv(WHITENING), np.eye(3), clip)
-    return GradientPlace(*map(jnp.asarray, parts))
+    return custom.GradientPlace(*map(jnp.asarray, parts))
 
 
 def summed(asked, state, given, rows):
@@ -71,7 +60,7 @@ def summed(asked, state, given, rows):
 
 def parts_of(asked, state, given, rows):
     """The two parts of the clipped total."""
-    table = PrivateTable.of(MODEL, rows).table
+    table = custom.PrivateTable.of(MODEL, rows).table
     batch = StepBatch(*(jnp.zeros(1, jnp.int32),) * 3)
     public = Public(*(jnp.asarray(each, float) for each in (1.0, len(rows), len(rows))))
     return tuple(map(np.asarray, _total(asked, rows.shape[1], public, batch, table, state, given)))
@@ -99,9 +88,9 @@ def test_natural_gradients_are_the_naive_whitened_and_clipped_ones():
     with in_doubles():
         at = place()
         found = summed(
-            WhitenedGradients(MODEL, pairs=1),
-            Path(at, at.mean, at.mean),
-            Paces(jnp.ones(()), draws, jnp.ones(()), jnp.ones((), int)),
+            custom.WhitenedGradients(MODEL, pairs=1),
+            custom.Path(at, at.mean, at.mean),
+            custom.Paces(jnp.ones(()), draws, jnp.ones(()), jnp.ones((), int)),
             rows,
         )
     step = np.asarray(at.spread) @ np.asarray(draws[0])
@@ -115,8 +104,8 @@ def test_gradients_less_simulated_ones_are_the_naive_differences():
     rows, draws = pack(LAYOUT, data()), jnp.asarray(GENERATOR.normal(size=(1, 3)))
     with in_doubles():
         at = place(clip=2.0)
-        given = Paces(jnp.ones(()), draws, jnp.asarray(0.5), jnp.asarray(7))
-        found = summed(CentredGradients(MODEL, pairs=1), Path(at, at.mean, at.mean), given, rows)
+        given = custom.Paces(jnp.ones(()), draws, jnp.asarray(0.5), jnp.asarray(7))
+        found = summed(custom.CentredGradients(MODEL, pairs=1), custom.Path(at, at.mean, at.mean), given, rows)
         step = 0.5 * np.asarray(at.spread) @ np.asarray(draws[0])
         around = (np.asarray(at.mean) + step, np.asarray(at.mean) - step)
         simulated = [
@@ -141,11 +130,11 @@ def test_clipping_moves_no_sum_of_gradients_less_simulated_ones_where_the_model_
     rows = np.column_stack([x, x @ theta[:2] + np.exp(theta[2]) * generator.normal(size=len(x))])
     parts = (theta, np.zeros((3, 3)), np.diag([0.6, 0.6, 0.7]), np.diag([1 / 0.6, 1 / 0.6, 1 / 0.7]), np.eye(3), 1.5)
     with in_doubles():
-        at = GradientPlace(*map(jnp.asarray, parts))
-        state = Path(at, at.mean, at.mean)
-        given = Paces(jnp.ones(()), jnp.zeros((1, 3)), jnp.zeros(()), jnp.ones((), int))
-        plain = summed(WhitenedGradients(MODEL, pairs=1), state, given, rows)
-        found = summed(CentredGradients(MODEL, pairs=1), state, given, rows)
+        at = custom.GradientPlace(*map(jnp.asarray, parts))
+        state = custom.Path(at, at.mean, at.mean)
+        given = custom.Paces(jnp.ones(()), jnp.zeros((1, 3)), jnp.zeros(()), jnp.ones((), int))
+        plain = summed(custom.WhitenedGradients(MODEL, pairs=1), state, given, rows)
+        found = summed(custom.CentredGradients(MODEL, pairs=1), state, given, rows)
     assert abs(plain[2]) > 20.0 * 0.5 * math.sqrt(len(rows))
     assert np.all(np.abs(found) < 4.5 * 0.9 * math.sqrt(len(rows)))
 
@@ -183,7 +172,7 @@ def test_products_are_those_of_clipped_simulated_gradients():
     with in_doubles():
         at = place()
         none = jnp.zeros((0, 3))
-        found = summed(GradientProducts(MODEL), GradientQuestion(at, jnp.zeros(6)), none, rows)
+        found = summed(custom.GradientProducts(MODEL), custom.GradientQuestion(at, jnp.zeros(6)), none, rows)
         found = symmetric(np.asarray(found) / triangle_weights(3))
         drawn = np.asarray(jax.vmap(MODEL.simulated, in_axes=(None, 0))(at.mean, jnp.asarray(rows)))
     assert np.array_equal(drawn[:, :2], rows[:, :2])
@@ -193,10 +182,10 @@ def test_products_are_those_of_clipped_simulated_gradients():
 
 
 QUERIES = [
-    (CentredGradients(MODEL, pairs=1), 3, 2.0),
-    (WhitenedGradients(MODEL), 3, 2.0),
-    (GradientProducts(MODEL), 6, up(math.sqrt(2.0))),
-    (GradientLengths(MODEL), OCTAVES, up(math.sqrt(2.0))),
+    (custom.CentredGradients(MODEL, pairs=1), 3, 2.0),
+    (custom.WhitenedGradients(MODEL), 3, 2.0),
+    (custom.GradientProducts(MODEL), 6, up(math.sqrt(2.0))),
+    (custom.GradientLengths(MODEL), custom.OCTAVES, up(math.sqrt(2.0))),
 ]
 
 
@@ -210,10 +199,10 @@ def test_no_record_that_a_search_finds_adds_more_than_its_bound(asked, size, apa
     table[200] = [1e150, -1e150, 1e150]
     with in_doubles():
         at = place()
-        path = isinstance(asked, WhitenedGradients)
-        state = Path(at, at.mean, at.mean) if path else GradientQuestion(at, jnp.zeros(size))
+        path = isinstance(asked, custom.WhitenedGradients)
+        state = custom.Path(at, at.mean, at.mean) if path else custom.GradientQuestion(at, jnp.zeros(size))
         draws = 0.1 * jnp.ones((asked.pairs, 3))
-        given = Paces(jnp.ones(()), draws, jnp.ones(()), jnp.ones((), int)) if path else draws
+        given = custom.Paces(jnp.ones(()), draws, jnp.ones(()), jnp.ones((), int)) if path else draws
 
         @jax.jit
         def of_each(rows):
@@ -240,11 +229,11 @@ def test_the_noise_of_a_round_is_that_of_its_spec():
     spec = Spec(algorithm=part, relation="replace-one", view=View.ALL_ITERATES, delta=1e-5)
     answers = []
     with in_doubles():
-        table = PrivateTable.of(MODEL, pack(LAYOUT, data()))
+        table = custom.PrivateTable.of(MODEL, pack(LAYOUT, data()))
         for seed in range(4):
-            state = GradientQuestion(first_place(MODEL, MODEL.start()), jnp.zeros(OCTAVES))
-            found, _ = table.rounds(spec, GradientLengths(MODEL), state, SeededRandomness(seed))
-            answers.append(np.asarray(found.answer)[[*range(1, 8), *range(40, OCTAVES)]])
+            state = custom.GradientQuestion(first_place(MODEL, MODEL.start()), jnp.zeros(custom.OCTAVES))
+            found, _ = table.rounds(spec, custom.GradientLengths(MODEL), state, SeededRandomness(seed))
+            answers.append(np.asarray(found.answer)[[*range(1, 8), *range(40, custom.OCTAVES)]])
     scale = np.std(answers) / (up(math.sqrt(2.0)) / sizes.mu)
     assert 0.7 < scale < 1.4
 

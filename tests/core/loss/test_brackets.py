@@ -14,16 +14,7 @@ from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePa
 from sordino.core.loss.convolve import coarsen
 from sordino.core.loss.evaluate import delta_bracket, delta_curve, epsilon_bracket
 from sordino.core.loss.pair import GridLaw, Side
-from tests.core.loss.exact import (
-    convolved,
-    gaussian_delta,
-    hockey_stick,
-    laplace_delta,
-    poisson_add_delta,
-    poisson_remove_delta,
-    poisson_replace_delta,
-    response_delta,
-)
+from tests.core.loss import exact as known
 
 WIDTH = 1e-3
 
@@ -48,9 +39,9 @@ def check_delta(factors, epsilon, exact):
 def test_gaussians(mu, count):
     factors, total = ((normal.GaussianPair(mu), count),), mu * math.sqrt(count)
     for delta in (1e-12, 1e-5, 0.05):
-        check_epsilon(factors, delta, lambda epsilon: gaussian_delta(total, epsilon))
+        check_epsilon(factors, delta, lambda epsilon: known.gaussian_delta(total, epsilon))
     for epsilon in (0.0, 0.3 * total, total, 8.0 * total):
-        assert check_delta(factors, epsilon, gaussian_delta(total, epsilon)).relative_width <= 0.02
+        assert check_delta(factors, epsilon, known.gaussian_delta(total, epsilon)).relative_width <= 0.02
 
 
 @pytest.mark.every(2)
@@ -59,10 +50,10 @@ def test_gaussians(mu, count):
 def test_randomised_response(epsilon0, delta0, count):
     factors = ((ResponsePair(epsilon0, delta0), count),)
     for delta in (1e-9, 1e-4, 0.03):
-        check_epsilon(factors, delta, lambda e: response_delta(epsilon0, delta0, count, e), narrow=delta > 1e-3)
+        check_epsilon(factors, delta, lambda e: known.response_delta(epsilon0, delta0, count, e), narrow=delta > 1e-3)
     for share in (0.0, 0.1, 0.5, 0.97):
         epsilon = share * count * epsilon0
-        check_delta(factors, epsilon, response_delta(epsilon0, delta0, count, epsilon))
+        check_delta(factors, epsilon, known.response_delta(epsilon0, delta0, count, epsilon))
 
 
 def test_infinite_loss_more_likely_than_delta_has_no_epsilon():
@@ -75,7 +66,7 @@ def test_infinite_loss_more_likely_than_delta_has_no_epsilon():
     [
         (ResponsePair(700.0, 0.0), 650.0, 1.0),
         (ResponsePair(1e4, 0.0), 9e3, 1.0),
-        (LaplacePair(1500.0), 1000.0, float(laplace_delta(1500.0, 1000.0))),
+        (LaplacePair(1500.0), 1000.0, float(known.laplace_delta(1500.0, 1000.0))),
         (ExplicitPair((-900.0, 0.0, 800.0), (0.0, 0.5, 0.5), 0.0), 700.0, 0.5),
     ],
 )
@@ -85,11 +76,17 @@ def test_losses_beyond_the_grid_count_as_infinite_above_and_as_its_end_below(pai
 
 
 ONE_USE = [
-    (normal.PoissonRemovePair, lambda q, mu, e: max(poisson_remove_delta(q, mu, e), poisson_add_delta(q, mu, e))),
-    (normal.PoissonAddPair, lambda q, mu, e: max(poisson_remove_delta(q, mu, e), poisson_add_delta(q, mu, e))),
-    (normal.PoissonReplacePair, poisson_replace_delta),
-    (normal.WithoutReplacementPair, poisson_remove_delta),
-    (lambda _, epsilon0: LaplacePair(epsilon0), lambda _, epsilon0, e: laplace_delta(epsilon0, e)),
+    (
+        normal.PoissonRemovePair,
+        lambda q, mu, e: max(known.poisson_remove_delta(q, mu, e), known.poisson_add_delta(q, mu, e)),
+    ),
+    (
+        normal.PoissonAddPair,
+        lambda q, mu, e: max(known.poisson_remove_delta(q, mu, e), known.poisson_add_delta(q, mu, e)),
+    ),
+    (normal.PoissonReplacePair, known.poisson_replace_delta),
+    (normal.WithoutReplacementPair, known.poisson_remove_delta),
+    (lambda _, epsilon0: LaplacePair(epsilon0), lambda _, epsilon0, e: known.laplace_delta(epsilon0, e)),
 ]
 
 
@@ -117,27 +114,29 @@ def explicit_pairs(draw):
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(pairs=st.lists(explicit_pairs(), min_size=1, max_size=3), share=st.floats(0, 1))
 def test_finite_laws_composed(pairs, share):
-    losses, masses = convolved([(pair.losses, pair.masses) for pair in pairs])
+    losses, masses = known.convolved([(pair.losses, pair.masses) for pair in pairs])
     infinite = 1 - mp.fprod(1 - mp.mpf(pair.infinite_mass) for pair in pairs)
     factors = tuple((pair, 1) for pair in pairs)
     epsilon = share * max(float(losses[-1]), 0.1)
-    exact = hockey_stick(losses, masses, epsilon, infinite)
+    exact = known.hockey_stick(losses, masses, epsilon, infinite)
     bracket = delta_bracket(factors, epsilon, 1e-2)
     slack = mp.mpf("1e-15")  # masses that add to 1 only up to rounding
     assert bracket.low - slack <= exact <= bracket.high + slack
     if exact > 0:
         delta = float(min(exact, mp.mpf("0.999")))
         epsilons = epsilon_bracket(factors, delta, WIDTH)
-        assert epsilons.low == 0 or hockey_stick(losses, masses, epsilons.low, infinite) >= delta * (1 - 1e-12)
-        assert math.isinf(epsilons.high) or hockey_stick(losses, masses, epsilons.high, infinite) <= delta * (1 + 1e-12)
+        assert epsilons.low == 0 or known.hockey_stick(losses, masses, epsilons.low, infinite) >= delta * (1 - 1e-12)
+        assert math.isinf(epsilons.high) or known.hockey_stick(losses, masses, epsilons.high, infinite) <= delta * (
+            1 + 1e-12
+        )
 
 
 def test_one_use_of_a_listed_law_is_no_end_of_several():
     """The mean of e^-L exceeds 1 in the first law, so it is that of no pair, and adding it takes from the other."""
     first = ExplicitPair((-1.0, 0.0, 1.0, 2.0), (0.25, 0.25, 0.25, 0.25), 0.0)
     other = ExplicitPair((1.0,), (1.0,), 0.0)
-    losses, masses = convolved([(pair.losses, pair.masses) for pair in (first, other)])
-    delta = float(hockey_stick(losses, masses, 0.0, 0))
+    losses, masses = known.convolved([(pair.losses, pair.masses) for pair in (first, other)])
+    delta = float(known.hockey_stick(losses, masses, 0.0, 0))
     assert epsilon_bracket(((other, 1),), delta, WIDTH).low > 0.05
     assert epsilon_bracket(((first, 1), (other, 1)), delta, WIDTH).low == 0.0
 
@@ -148,8 +147,8 @@ def test_a_law_far_from_zero_stays_on_the_grid():
     assert 398.0 - 2e-5 <= bracket.high <= 398.001
     assert bracket.low <= 398.0 + 2e-6
     strong = epsilon_bracket(((normal.GaussianPair(20.0), 1),), 1e-5, WIDTH)
-    assert strong.low == 0 or gaussian_delta(20.0, strong.low) >= 1e-5
-    assert gaussian_delta(20.0, min(strong.high, 1e6)) <= 1e-5
+    assert strong.low == 0 or known.gaussian_delta(20.0, strong.low) >= 1e-5
+    assert known.gaussian_delta(20.0, min(strong.high, 1e6)) <= 1e-5
 
 
 def test_a_narrow_law_with_a_far_atom_is_not_lost_when_tilted():
@@ -166,7 +165,7 @@ def test_gaussian_and_response_together():
     yes = 1 / (1 + mp.exp(-1))
 
     def exact(epsilon):
-        return sum(mass * gaussian_delta(0.7, epsilon - loss) for loss, mass in ((1, yes), (-1, 1 - yes)))
+        return sum(mass * known.gaussian_delta(0.7, epsilon - loss) for loss, mass in ((1, yes), (-1, 1 - yes)))
 
     factors = ((normal.GaussianPair(0.7), 1), (ResponsePair(1.0, 0.0), 1))
     for epsilon in (0.0, 0.6, 2.0):

@@ -10,19 +10,7 @@ from scipy import stats
 from sordino import InputError, Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.networks.natural_gradients import (
-    UNIT_EXPONENT,
-    MetricPoint,
-    NaturalDescent,
-    NaturalGradients,
-    class_counts,
-    clipped_slope,
-    contributions,
-    inverse_root,
-    residual_counts,
-    whitening,
-    whole_contributions,
-)
+from sordino.mechanisms.networks import natural_gradients as ngd
 from sordino.mechanisms.posterior import network
 from sordino.mechanisms.rounds import REPLACED
 from sordino.models.families.networks import SkipClassification, SkipRegression
@@ -43,7 +31,7 @@ def drawn(model, rows=40, seed=0):
     theta = g.normal(0, 0.7, model.dim(COLUMNS))
     Z = g.normal(0, 1.5, (rows, COLUMNS))
     y = g.normal(0, 1, rows) if isinstance(model, SkipRegression) else g.integers(0, model.classes, rows) * 1.0
-    root = inverse_root(model, theta, g.normal(size=(256, COLUMNS)), 0.01)
+    root = ngd.inverse_root(model, theta, g.normal(size=(256, COLUMNS)), 0.01)
     return theta, Z, y, root
 
 
@@ -61,17 +49,17 @@ def test_gradients_are_those_of_the_loss_that_jax_differentiates(model):
 
 
 def summed(model, point, rows, targets):
-    return whole_contributions(model, point, rows, targets).total(1.0, UNIT_EXPONENT)
+    return ngd.whole_contributions(model, point, rows, targets).total(1.0, ngd.UNIT_EXPONENT)
 
 
 @BY_MODEL
 def test_a_contribution_depends_on_its_row_alone(model):
     theta, Z, y, root = drawn(model, 300)
-    point = MetricPoint(theta, root, 0.5)
+    point = ngd.MetricPoint(theta, root, 0.5)
     order = np.random.default_rng(1).permutation(len(Z))
-    whole = contributions(model, point, Z, y)
-    np.testing.assert_array_equal(contributions(model, point, Z[order], y[order]), whole[order])
-    np.testing.assert_array_equal(contributions(model, point, Z[7:8], y[7:8])[0], whole[7])
+    whole = ngd.contributions(model, point, Z, y)
+    np.testing.assert_array_equal(ngd.contributions(model, point, Z[order], y[order]), whole[order])
+    np.testing.assert_array_equal(ngd.contributions(model, point, Z[7:8], y[7:8])[0], whole[7])
     together = summed(model, point, Z, y)
     np.testing.assert_array_equal(summed(model, point, Z[order], y[order]), together)
     apart = summed(model, point, Z[:7], y[:7]) + summed(model, point, Z[7:], y[7:])
@@ -83,15 +71,15 @@ def test_a_contribution_depends_on_its_row_alone(model):
 def test_no_search_finds_a_contribution_longer_than_one(model, clip):
     """Climbing from many rows, far ones among them, with every label or a far target; whole numbers are measured."""
     theta, _, _, root = drawn(model, seed=2)
-    g, point, longest = np.random.default_rng(3), MetricPoint(theta, root, clip), 0.0
+    g, point, longest = np.random.default_rng(3), ngd.MetricPoint(theta, root, clip), 0.0
     rows = g.normal(0, 1, (200, COLUMNS)) * 10.0 ** g.uniform(-3, 6, (200, 1))
     for _ in range(12):
         if isinstance(model, SkipRegression):
             y = g.choice([-1.0, 1.0], 200) * 10.0 ** g.uniform(-6, 6, 200)
         else:
             y = g.integers(0, model.classes, 200) * 1.0
-        units = np.rint(np.ldexp(contributions(model, point, rows, y), -UNIT_EXPONENT))
-        lengths = np.array([math.sqrt(math.fsum(one * one for one in row)) for row in units]) * 2.0**UNIT_EXPONENT
+        units = np.rint(np.ldexp(ngd.contributions(model, point, rows, y), -ngd.UNIT_EXPONENT))
+        lengths = np.array([math.sqrt(math.fsum(one * one for one in row)) for row in units]) * 2.0**ngd.UNIT_EXPONENT
         assert lengths.max() <= 1.0
         longest = max(longest, lengths.max())
         best = rows[np.argsort(lengths)[-20:]]
@@ -105,9 +93,11 @@ def test_at_the_truth_weighted_gradients_of_classes_vanish(name):
     """Over the labels, by their probabilities: so no clip bends probabilities."""
     model = MODELS[name]
     theta, Z, _, root = drawn(model)
-    point = MetricPoint(theta, root, 0.1)
+    point = ngd.MetricPoint(theta, root, 0.1)
     shares = network.label_residuals(network.Forward(model, theta, Z).scores)[0]
-    mean = sum(share[:, None] * contributions(model, point, Z, np.full(len(Z), k)) for k, share in enumerate(shares))
+    mean = sum(
+        share[:, None] * ngd.contributions(model, point, Z, np.full(len(Z), k)) for k, share in enumerate(shares)
+    )
     assert np.abs(mean).max() < 2e-5  # products have twenty digits
     np.testing.assert_allclose(shares.sum(axis=0), 1.0, atol=1e-12)
 
@@ -116,7 +106,7 @@ def test_at_the_truth_weighted_gradients_of_classes_vanish(name):
 def test_in_its_metric_no_direction_is_louder_than_another(model):
     g = np.random.default_rng(4)
     theta, law = g.normal(0, 0.7, model.dim(COLUMNS)), g.normal(size=(4000, COLUMNS))
-    root = inverse_root(model, theta, law, 1e-9)
+    root = ngd.inverse_root(model, theta, law, 1e-9)
     forward = network.Forward(model, theta, law)
     if isinstance(model, SkipRegression):
         gradients = [forward.gradients(np.ones((len(law), 1)))]
@@ -146,9 +136,9 @@ def test_noise_has_the_scale_of_the_spec_and_is_new_in_every_round():
     """24 numbers of a chi-square law, with a false-alarm rate of 2e-9 over random seeds."""
     model = MODELS["numbers"]
     theta, Z, y, root = drawn(model)
-    point = MetricPoint(theta, root, 0.5)
-    asked = NaturalGradients(spec_of(), model, Z, y, SeededRandomness(5))
-    exact = np.ldexp(summed(model, point, Z, y).astype(float), UNIT_EXPONENT)
+    point = ngd.MetricPoint(theta, root, 0.5)
+    asked = ngd.NaturalGradients(spec_of(), model, Z, y, SeededRandomness(5))
+    exact = np.ldexp(summed(model, point, Z, y).astype(float), ngd.UNIT_EXPONENT)
     noise = np.array([asked(point, k) * 40 - exact for k in range(2)]) / 3.0
     low, high = stats.chi2(noise.size).ppf([1e-9, 1 - 1e-9])
     assert low < (noise**2).sum() < high
@@ -170,13 +160,20 @@ def test_noise_has_the_scale_of_the_spec_and_is_new_in_every_round():
 def test_specs_that_say_less_than_is_run_are_refused(changes, words):
     _, Z, y, _ = drawn(MODELS["numbers"])
     with pytest.raises(InputError, match=words):
-        NaturalGradients(spec_of(**changes), MODELS["numbers"], Z, y, SeededRandomness(0))
+        ngd.NaturalGradients(spec_of(**changes), MODELS["numbers"], Z, y, SeededRandomness(0))
 
 
 COUNTED = {
-    "sizes of residuals": (residual_counts, np.array([0.5, 1.0]), np.full(40, 0.2), 9.0, [40, 0, 0], [-1.0, 0.0, 1.0]),
+    "sizes of residuals": (
+        ngd.residual_counts,
+        np.array([0.5, 1.0]),
+        np.full(40, 0.2),
+        9.0,
+        [40, 0, 0],
+        [-1.0, 0.0, 1.0],
+    ),
     "records of each class": (
-        class_counts,
+        ngd.class_counts,
         4,
         np.repeat([0.0, 1.0, 2.0], [30, 9, 1]),
         3.0,
@@ -208,7 +205,7 @@ def test_labels_that_are_no_codes_are_refused():
     spec = spec_of(query="records of each class", rounds=1, replacement=REPLACED)
     for outside in (2, 1):
         with pytest.raises(InputError, match="coded 0 to"):
-            class_counts(spec, np.array([0.0, 2.0]), outside, SeededRandomness(1))
+            ngd.class_counts(spec, np.array([0.0, 2.0]), outside, SeededRandomness(1))
 
 
 @pytest.mark.parametrize("seen", [2, 4])
@@ -216,19 +213,19 @@ def test_without_noise_rows_become_white(seen):
     g = np.random.default_rng(6)
     X = g.normal(size=(5000, 4)) @ g.normal(size=(4, 4)) + [1.0, -2.0, 0.0, 3.0]
     rows = np.column_stack([X, np.ones(5000)])
-    found = whitening(rows.T @ rows / 5000, 1e-9, seen)
+    found = ngd.whitening(rows.T @ rows / 5000, 1e-9, seen)
     white = rows @ found.transform
     np.testing.assert_allclose(white.T @ white / 5000, np.eye(5), atol=1e-6)
     np.testing.assert_allclose(found.variances, 1.0)
     assert np.all(found.transform[seen:-1, :seen] == 0.0)  # hidden units see the first columns only
-    assert whitening(rows.T @ rows / 5000, 100.0, seen).variances.max() < 1.0
+    assert ngd.whitening(rows.T @ rows / 5000, 100.0, seen).variances.max() < 1.0
 
 
 def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():
     """400 descents with linear gradients: mean square of z by chi-square, a false alarm in 1e-6 of seeds."""
     g, truth, errors = np.random.default_rng(7), np.array([1.0, -2.0, 0.5]), []
     for _ in range(400):
-        descent, root = NaturalDescent(np.zeros(3), 0.5, 20, 60), np.eye(3)
+        descent, root = ngd.NaturalDescent(np.zeros(3), 0.5, 20, 60), np.eye(3)
         for _ in range(60):
             descent.follow(root, descent.theta - truth + 0.3 * g.normal(size=3), 1.0, 0.1, 0.3)
         found, noise, _ = descent.settled(root, shrunk=False)
@@ -240,7 +237,7 @@ def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():
 
 @pytest.mark.parametrize(("mean", "noise", "shrunk", "doubt"), [(0.1, 1.0, 0.0, 0.0), (3.0, 0.1, -3.0, 3.0)])
 def test_a_step_that_noise_explains_is_not_made_and_one_beyond_its_noise_is_doubted(mean, noise, shrunk, doubt):
-    descent = NaturalDescent(np.zeros(2), 0.0, 1, 1)
+    descent = ngd.NaturalDescent(np.zeros(2), 0.0, 1, 1)
     descent.follow(np.eye(2), np.array([mean, 0.0]), 1.0, 0.5, noise)
     found = descent.settled(np.eye(2), shrunk=False)
     np.testing.assert_allclose(found.theta, [-mean, 0.0])
@@ -254,14 +251,14 @@ def test_slopes_say_what_clipping_leaves():
     law = np.random.default_rng(10).normal(size=(500, COLUMNS))
     g = np.random.default_rng(11).normal(size=400_000)
     for reach in (0.15, 1.0, 6.0):
-        found = clipped_slope(MODELS["numbers"], MetricPoint(theta, root, reach * math.sqrt(len(theta))), law)
+        found = ngd.clipped_slope(MODELS["numbers"], ngd.MetricPoint(theta, root, reach * math.sqrt(len(theta))), law)
         assert found.mean == pytest.approx(np.mean(np.abs(g) < reach), abs=0.005)
         assert found.square == pytest.approx(np.mean(np.minimum(g**2, reach**2)), rel=0.02)
     for name in ("two classes", "three classes"):
         theta, _, _, root = drawn(MODELS[name])
-        assert clipped_slope(MODELS[name], MetricPoint(theta, root, 1e6), law) == pytest.approx((1.0, 1.0))
-        halved = clipped_slope(MODELS[name], MetricPoint(theta, root, 1e-3), law)
-        again = clipped_slope(MODELS[name], MetricPoint(theta, root, 2e-3), law)
+        assert ngd.clipped_slope(MODELS[name], ngd.MetricPoint(theta, root, 1e6), law) == pytest.approx((1.0, 1.0))
+        halved = ngd.clipped_slope(MODELS[name], ngd.MetricPoint(theta, root, 1e-3), law)
+        again = ngd.clipped_slope(MODELS[name], ngd.MetricPoint(theta, root, 2e-3), law)
         assert again.mean == pytest.approx(2 * halved.mean, rel=1e-6)
         assert 0.0 < halved.square < halved.mean < 0.01
 
