@@ -203,20 +203,20 @@ def words_of(folder, tmp_path, ledger, *more):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_full_disk_loses_nothing_that_was_paid_for(folder, tmp_path, ledger, kept, monkeypatch, capsys):
-    keep, out, plain = tmp_path / "rounds", tmp_path / "release", whole_files._fill
+    keep, out, plain = tmp_path / "rounds", tmp_path / "release", whole_files._flushed
     more = ("--keep", str(keep)) if kept else ()
 
-    def full(place, files):
-        if place.parent == tmp_path:
+    def full(file, content):
+        if isinstance(file.name, str) and Path(file.name).parents[1] == tmp_path:
             raise OSError(errno.ENOSPC, "No space left on device")
-        plain(place, files)
+        plain(file, content)
 
-    monkeypatch.setattr(whole_files, "_fill", full)
+    monkeypatch.setattr(whole_files, "_flushed", full)
     assert main(words_of(folder, tmp_path, ledger, *more)) == 2
     said = capsys.readouterr().err
     assert "No space left on device" in said
     assert not out.exists()
-    monkeypatch.setattr(whole_files, "_fill", plain)
+    monkeypatch.setattr(whole_files, "_flushed", plain)
     if kept:
         assert "Nothing is lost" in said
         assert main(words_of(folder, tmp_path, ledger, *more)) == 0

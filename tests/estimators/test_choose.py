@@ -45,7 +45,7 @@ def test_declared_numbers_decide(kind, columns, records, epsilon, levels, name):
 
 
 def test_intervals_go_before_a_slightly_smaller_expected_error():
-    problem = asked(CLASSES, 10, 2000, 1.0)
+    problem = asked(CLASSES, 12, 2000, 1.0)
     engine, ridge = (METHODS[one].plan(problem) for one in (ENGINE, RIDGE))
     assert beats_constant(engine)
     assert beats_constant(ridge)

@@ -75,11 +75,11 @@ def test_every_round_has_noise_of_its_own():
     asked = EvidenceGradients(GaussianLinear(), VariationalOptions(family=PointMass()))
     blocks = [block for _, block in run.blocks(asked)]
     assert len(blocks) == 3
-    drawn = np.concatenate([np.asarray(block.noise.low)[:, :8] for block in blocks])
+    drawn = np.concatenate([np.asarray(block.inputs.noise.low)[:, :8] for block in blocks])
     # Of eight whole numbers of 27 bits at a time, those of two rounds never coincide.
     assert len(np.unique(drawn, axis=0)) == 6
-    np.testing.assert_array_equal(np.concatenate([np.asarray(block.scales) for block in blocks]), scales)
-    whole = np.concatenate([np.asarray(block.noise.high + block.noise.low) for block in blocks])
+    np.testing.assert_array_equal(np.concatenate([np.asarray(block.inputs.scale) for block in blocks]), scales)
+    whole = np.concatenate([np.asarray(block.inputs.noise.high + block.inputs.noise.low) for block in blocks])
     np.testing.assert_allclose(whole.std(axis=1), scales, rtol=0.01)  # ten deviations
 
 
