@@ -7,8 +7,8 @@ effects that change the link (classes), counts that vary more than a Poisson law
 of the mean, or the best fit of the family to the whole population.
 """
 
+import itertools
 import time
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -52,9 +52,8 @@ class Cell(NamedTuple):
         return f"{self.family}:{self.design}:{self.records}:{self.epsilon:g}:{self.relation}"
 
 
-def cells(pattern: str) -> list[Cell]:
-    """All cells of the grid that match one of the patterns."""
-    grid = [Cell(*one) for one in _product(FAMILIES, DESIGNS, SIZES, EPSILONS, RELATIONS)]
+def matching(grid: list[Cell], pattern: str) -> list[Cell]:
+    """The cells that match one of the patterns, which commas separate."""
     found = []
     for text in pattern.split(","):
         parts = text.split(":")
@@ -62,13 +61,9 @@ def cells(pattern: str) -> list[Cell]:
     return list(dict.fromkeys(found))
 
 
-def _product(*sides: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    if not sides:
-        yield ()
-        return
-    for one in sides[0]:
-        for rest in _product(*sides[1:]):
-            yield (one, *rest)
+def cells(pattern: str) -> list[Cell]:
+    """All cells of the grid that match one of the patterns."""
+    return matching([Cell(*one) for one in itertools.product(FAMILIES, DESIGNS, SIZES, EPSILONS, RELATIONS)], pattern)
 
 
 def rows(g: np.random.Generator, design: str, size: int) -> np.ndarray:
@@ -140,7 +135,7 @@ def _best_fit(cell: Cell, g: np.random.Generator, truth: np.ndarray) -> np.ndarr
     X = np.column_stack([np.ones(_POPULATION), rows(g, cell.design, _POPULATION)])
     scores, outputs = X @ truth, truth.shape[1]
     wanted = np.zeros((_POPULATION, outputs))
-    for one in _product(*(tuple(range(len(_NODES))) for _ in range(outputs))):
+    for one in itertools.product(range(len(_NODES)), repeat=outputs):
         places = list(one)
         weight = np.prod(_WEIGHTS[places] / _WEIGHTS.sum())
         lifted = np.exp(scores + _NODES[places])

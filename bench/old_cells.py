@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.designs import PRIOR
-from bench.drawn_tables import with_plain_noise
+from bench.drawn_tables import Cell, matching, with_plain_noise
 from bench.free_intervals import free
 from bench.many_cores import kept, left, measure, options
 from sordino.core.bound import Relation
@@ -44,19 +44,6 @@ EFFECTS = {"linear": 0.3, "robust": 0.3, "poisson": 0.3, "logistic": 0.7, "rare"
 EASY_EFFECTS = {"linear": 0.4, "robust": 0.4, "logistic": 1.0}
 
 
-class Cell(NamedTuple):
-    """One cell of the grid."""
-
-    family: str
-    design: str
-    records: int
-    epsilon: float
-    relation: str
-
-    def __str__(self) -> str:
-        return f"{self.family}:{self.design}:{self.records}:{self.epsilon:g}:{self.relation}"
-
-
 Part = tuple[Cell, int, int, int]  # with the seed, the first table and how many there are
 
 
@@ -64,12 +51,7 @@ def cells(pattern: str = "*:*:*:*:*") -> list[Cell]:
     """All cells that match one of the patterns, which commas separate."""
     grid = [Cell(*one) for one in itertools.product(*HARD, (3_000, 30_000), (0.5, 2.0), RELATIONS)]
     grid += [Cell(*one) for one in itertools.product(*EASY, (500, 2_000, 10_000, 50_000), (0.25, 1.0, 4.0), RELATIONS)]
-    wanted = [text.split(":") for text in pattern.split(",")]
-    return [
-        cell
-        for cell in grid
-        if any(all(a in ("*", b) for a, b in zip(one, str(cell).split(":"), strict=True)) for one in wanted)
-    ]
+    return matching(grid, pattern)
 
 
 def columns(g: np.random.Generator, design: str, n: int) -> np.ndarray:
